@@ -1,0 +1,215 @@
+//! Where graphs run: one object-safe [`Backend`] with a [`Program`] per compiled graph.
+//!
+//! A backend that this build lacks is a value that answers with [`Error::NotBuilt`], so that callers carry no `cfg`.
+
+pub mod cpu;
+#[cfg(feature = "wgpu")]
+pub mod wgpu;
+#[cfg(not(feature = "wgpu"))]
+#[path = "wgpu_absent.rs"]
+pub mod wgpu;
+
+use crate::error::{Error, Result};
+use crate::graph::{Graph, PassId, Schedule};
+use crate::kernel::KernelParams;
+use crate::tensor::{HostTensor, Tensor};
+use std::fmt::Debug;
+
+/// What a device is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// Name for people.
+    pub name: String,
+    /// `cpu`, or wgpu's backend: `vulkan`, `metal`, `dx12`, `gl`.
+    pub backend: String,
+    /// `discrete`, `integrated`, `virtual`, `software` or `reference`.
+    pub kind: DeviceKind,
+    /// Driver with its version; empty for the CPU reference.
+    pub driver: String,
+}
+
+/// Kinds of device in the order in which automatic choice prefers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DeviceKind {
+    /// A GPU with its own memory.
+    Discrete,
+    /// A GPU that shares the system's memory.
+    Integrated,
+    /// A GPU seen through a virtual machine.
+    Virtual,
+    /// A driver that computes on the CPU.
+    Software,
+    /// The f64 reference.
+    Reference,
+}
+
+impl std::fmt::Display for DeviceKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Discrete => "discrete",
+            Self::Integrated => "integrated",
+            Self::Virtual => "virtual",
+            Self::Software => "software",
+            Self::Reference => "reference",
+        })
+    }
+}
+
+/// Where times come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimingSource {
+    /// Timestamps of the device.
+    Timestamp,
+    /// The host's clock around each pass, submission included.
+    Wall,
+}
+
+impl std::fmt::Display for TimingSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Timestamp => "device timestamps",
+            Self::Wall => "wall clock, submission included",
+        })
+    }
+}
+
+/// Time of one step.
+#[derive(Clone, Debug)]
+pub struct StepTime {
+    /// Kernel name.
+    pub kernel: &'static str,
+    /// Variant that ran; `reference` on the CPU backend.
+    pub variant: &'static str,
+    /// Seconds.
+    pub seconds: f64,
+    /// Seconds of processor time of the whole process, where the device computes on the CPU.
+    pub cpu_seconds: Option<f64>,
+    /// Whether the step's work grows with the number of tokens (its kernel has dimension `n`).
+    pub by_token: bool,
+}
+
+/// Times of one run.
+#[derive(Clone, Debug)]
+pub struct Timings {
+    /// Where the step times come from.
+    pub source: TimingSource,
+    /// Steps in order; empty unless profiling is on.
+    pub steps: Vec<StepTime>,
+    /// Host seconds from encoding to completion.
+    pub wall_seconds: f64,
+    /// Seconds of processor time of the whole process, all threads: the figure to judge a software device by.
+    pub cpu_seconds: f64,
+}
+
+/// Bytes that a program holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Transients, whole buffers shared.
+    pub transient: u64,
+    /// The same transients with a buffer each.
+    pub transient_unshared: u64,
+    /// Inputs, constants and outputs.
+    pub external: u64,
+    /// Copies in uniform buffers and textures, parameters and staging.
+    pub staging: u64,
+}
+
+impl Memory {
+    /// Everything beyond inputs, constants and outputs.
+    pub fn beyond_inputs_and_outputs(&self) -> u64 {
+        self.transient + self.staging
+    }
+}
+
+/// A device that runs graphs.
+pub trait Backend: Debug + Send + Sync {
+    /// What it is.
+    fn info(&self) -> DeviceInfo;
+
+    /// Makes everything a graph needs on this device.
+    ///
+    /// Errors: a graph that does not schedule, a slice that does not fit, a shader the driver refuses, a lost device.
+    fn compile(&self, graph: &Graph) -> Result<Box<dyn Program>>;
+}
+
+/// A compiled graph.
+pub trait Program: Debug + Send {
+    /// Gives an input its numbers, from the next run on.
+    ///
+    /// Errors: [`Error::Data`] for another shape or element type, [`Error::Tensor`] for what is no input.
+    fn write(&mut self, tensor: Tensor, data: &HostTensor) -> Result<()>;
+
+    /// Changes the parameters of a recorded pass, from the next run on.
+    ///
+    /// Errors: [`Error::Recompile`] where a compile-time parameter or the list of steps would change.
+    fn set_param_bytes(&mut self, pass: PassId, params: &[u8]) -> Result<()>;
+
+    /// Runs all steps and waits.
+    ///
+    /// Errors: an input that was never given, a lost device.
+    fn run(&mut self) -> Result<Timings>;
+
+    /// The numbers of an output after the last run (f64 from the CPU backend).
+    ///
+    /// Errors: [`Error::Tensor`] for what is no output.
+    fn read(&mut self, tensor: Tensor) -> Result<HostTensor>;
+
+    /// Whether to time every step by itself, which slows the run as a whole.
+    fn set_profiling(&mut self, on: bool);
+
+    /// What runs.
+    fn schedule(&self) -> &Schedule;
+
+    /// What it holds.
+    fn memory(&self) -> Memory;
+}
+
+impl dyn Program + '_ {
+    /// [`Program::set_param_bytes`] with a parameter struct.
+    ///
+    /// Errors: as there.
+    pub fn set_params<P: KernelParams>(&mut self, pass: PassId, params: &P) -> Result<()> {
+        self.set_param_bytes(pass, &params.to_bytes())
+    }
+}
+
+/// The name of an input tensor after checking that data fits it.
+pub(crate) fn check_write(schedule: &Schedule, tensor: Tensor, data: &HostTensor) -> Result<String> {
+    let info = known(schedule, tensor)?;
+    if info.kind != crate::graph::Kind::Input || info.base.is_some() {
+        return Err(Error::Tensor { tensor: info.name.clone(), reason: "is not an input of the graph; write only inputs".into() });
+    }
+    if data.shape() != tensor.shape() || data.dtype() != tensor.dtype() {
+        return Err(Error::Data {
+            tensor: info.name.clone(),
+            expected: format!("{:?} {}", tensor.dtype(), tensor.shape()),
+            got: format!("{:?} {}", data.dtype(), data.shape()),
+        });
+    }
+    Ok(info.name.clone())
+}
+
+/// What the schedule knows about a tensor of its graph.
+pub(crate) fn known(schedule: &Schedule, tensor: Tensor) -> Result<&crate::graph::TensorInfo> {
+    schedule.tensors.get(tensor.id as usize).filter(|_| tensor.graph == schedule.graph).ok_or_else(|| Error::Tensor {
+        tensor: format!("#{}", tensor.id),
+        reason: format!("the handle is not of the graph \"{}\"", schedule.label),
+    })
+}
+
+/// A stopwatch for wall and processor time together.
+pub(crate) struct Stopwatch {
+    wall: std::time::Instant,
+    cpu: cpu_time::ProcessTime,
+}
+
+impl Stopwatch {
+    pub(crate) fn start() -> Self {
+        Self { wall: std::time::Instant::now(), cpu: cpu_time::ProcessTime::now() }
+    }
+
+    /// Seconds of wall and processor time since the start.
+    pub(crate) fn seconds(&self) -> (f64, f64) {
+        (self.wall.elapsed().as_secs_f64(), self.cpu.elapsed().as_secs_f64())
+    }
+}

@@ -1,0 +1,277 @@
+//! The wgpu backend: on the host's own device and queue, or headless.
+//!
+//! It runs on `Features::empty()` and `Limits::default()` and uses more only where the *device* has it. Inside a host's
+//! frame it only encodes: it never submits, polls, blocks, writes to the queue or installs handlers.
+
+mod adapters;
+mod pipeline;
+mod program;
+mod readback;
+mod timing;
+mod window;
+
+use super::{Backend, DeviceInfo, DeviceKind, Program};
+use crate::error::{Error, Result};
+use crate::graph::Graph;
+use crate::kernel::{Caps, Driver};
+pub use adapters::{AdapterReport, adapters, list_adapters};
+pub use program::WgpuProgram;
+pub use readback::Ticket;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Transient bytes that composed operations stay under unless told otherwise.
+pub const DEFAULT_MEMORY_BUDGET: u64 = 192 << 20;
+
+/// Called with the pipelines made so far, the pipelines in all, and the kernel's name.
+pub type Progress<'a> = &'a mut dyn FnMut(usize, usize, &str);
+
+/// What all programs of a device share.
+pub(crate) struct Core {
+    pub(crate) device: ::wgpu::Device,
+    pub(crate) queue: ::wgpu::Queue,
+    pub(crate) caps: Caps,
+    pub(crate) info: DeviceInfo,
+    pub(crate) software: bool,
+    pub(crate) timestamps: bool,
+    pub(crate) cache: Option<::wgpu::PipelineCache>,
+    pub(crate) pipelines: Mutex<pipeline::Pipelines>,
+    lost: Arc<Lost>,
+}
+
+#[derive(Default)]
+struct Lost {
+    flag: AtomicBool,
+    reason: Mutex<String>,
+}
+
+impl Lost {
+    fn set(&self, reason: &str) {
+        if let Ok(mut text) = self.reason.lock() {
+            *text = reason.into();
+        }
+        self.flag.store(true, Ordering::Release);
+    }
+}
+
+impl Core {
+    /// Errors: [`Error::DeviceLost`] once the device is gone.
+    pub(crate) fn alive(&self) -> Result<()> {
+        if !self.lost.flag.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let reason = self.lost.reason.lock().map_or_else(|_| "unknown".into(), |r| r.clone());
+        Err(Error::DeviceLost { device: self.info.name.clone(), reason })
+    }
+
+    pub(crate) fn failed(&self, context: impl Into<String>, message: impl ToString) -> Error {
+        match self.alive() {
+            Err(lost) => lost,
+            Ok(()) => Error::Device {
+                device: self.info.name.clone(),
+                context: context.into(),
+                message: message.to_string().replace('\n', " "),
+            },
+        }
+    }
+
+    /// Runs something that makes wgpu objects and turns what wgpu finds wrong into an error.
+    pub(crate) fn checked<T>(&self, context: &str, make: impl FnOnce() -> T) -> Result<T> {
+        self.alive()?;
+        let memory = self.device.push_error_scope(::wgpu::ErrorFilter::OutOfMemory);
+        let validation = self.device.push_error_scope(::wgpu::ErrorFilter::Validation);
+        let made = make();
+        let found = [pollster::block_on(validation.pop()), pollster::block_on(memory.pop())];
+        match found.into_iter().flatten().next() {
+            Some(error) => Err(self.failed(context, error)),
+            None => Ok(made),
+        }
+    }
+
+    /// Waits for everything submitted.
+    pub(crate) fn wait(&self, context: &str) -> Result<()> {
+        self.alive()?;
+        self.device.poll(::wgpu::PollType::wait_indefinitely()).map_err(|e| self.failed(context, e))?;
+        self.alive()
+    }
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Core({}, {:?})", self.info.name, self.caps)
+    }
+}
+
+/// Graphs on one wgpu device. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct WgpuBackend {
+    pub(crate) core: Arc<Core>,
+    /// Variants to use whatever the driver prefers.
+    variants: Option<String>,
+}
+
+/// Options of a backend on a given device.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The host's pipeline cache.
+    pub pipeline_cache: Option<::wgpu::PipelineCache>,
+    /// Transient bytes composed operations stay under; [`DEFAULT_MEMORY_BUDGET`] if `None`.
+    pub memory_budget: Option<u64>,
+    /// Which kernel variants to prefer; recognised from the adapter's name if `None`.
+    pub driver: Option<Driver>,
+    /// Variants to use whatever the driver prefers: `matmul/plain,kernel_matrix/tile64`. Kernels not named are free.
+    pub variants: Option<String>,
+    /// Smaller limits than the device's, for tests of how work is cut: bytes of a storage binding.
+    pub storage_binding: Option<u64>,
+    /// Smaller limits than the device's: bytes of workgroup memory.
+    pub workgroup_bytes: Option<u32>,
+}
+
+impl WgpuBackend {
+    /// What we would like of an adapter: everything it has in limits, and timestamps and subgroups if it has them. A host
+    /// may ask for less: `Features::empty()` and `Limits::default()` suffice.
+    pub fn device_descriptor(adapter: &::wgpu::Adapter) -> ::wgpu::DeviceDescriptor<'static> {
+        let wanted = ::wgpu::Features::TIMESTAMP_QUERY | ::wgpu::Features::SUBGROUP;
+        ::wgpu::DeviceDescriptor {
+            label: Some("wgattn"),
+            required_features: adapter.features() & wanted,
+            required_limits: adapter.limits(),
+            ..Default::default()
+        }
+    }
+
+    /// A backend on the host's device. Nothing is installed on it.
+    ///
+    /// Errors: [`Error::Unsupported`] if the device has no compute shaders.
+    pub fn new(device: ::wgpu::Device, queue: ::wgpu::Queue) -> Result<Self> {
+        Self::with_options(device, queue, Options::default())
+    }
+
+    /// A backend on the host's device with options.
+    ///
+    /// Errors: [`Error::Unsupported`] if the device has no compute shaders.
+    pub fn with_options(device: ::wgpu::Device, queue: ::wgpu::Queue, options: Options) -> Result<Self> {
+        let limits = device.limits();
+        let features = device.features();
+        let adapter = device.adapter_info();
+        let info = adapters::device_info(&adapter);
+        if limits.max_compute_invocations_per_workgroup == 0 {
+            return Err(Error::Unsupported { device: info.name, missing: "no compute shaders; choose another adapter".into() });
+        }
+        let driver = options.driver.unwrap_or(match info.name.to_lowercase() {
+            name if name.contains("llvmpipe") => Driver::Llvmpipe,
+            name if name.contains("swiftshader") => Driver::SwiftShader,
+            _ => Driver::Gpu,
+        });
+        let binding = u64::from(limits.max_storage_buffer_binding_size);
+        let caps = Caps {
+            driver,
+            workgroup_bytes: options.workgroup_bytes.unwrap_or(u32::MAX).min(limits.max_compute_workgroup_storage_size),
+            invocations: limits.max_compute_invocations_per_workgroup,
+            storage_binding: options.storage_binding.unwrap_or(u64::MAX).min(binding) & !3,
+            buffer: limits.max_buffer_size & !3,
+            storage_buffers: limits.max_storage_buffers_per_shader_stage,
+            texture_rows: limits.max_texture_dimension_2d,
+            storage_alignment: limits.min_storage_buffer_offset_alignment,
+            groups: limits.max_compute_workgroups_per_dimension,
+            subgroups: features.contains(::wgpu::Features::SUBGROUP),
+            memory_budget: options.memory_budget.unwrap_or(DEFAULT_MEMORY_BUDGET),
+        };
+        let variants = options.variants;
+        let core = Core {
+            software: info.kind == DeviceKind::Software,
+            timestamps: features.contains(::wgpu::Features::TIMESTAMP_QUERY),
+            cache: options.pipeline_cache,
+            pipelines: Mutex::default(),
+            lost: Arc::default(),
+            device,
+            queue,
+            caps,
+            info,
+        };
+        Ok(Self { core: Arc::new(core), variants })
+    }
+
+    /// A device of our own on an adapter; its loss is noticed without help.
+    ///
+    /// Errors: [`Error::NoDevice`] if the adapter refuses.
+    pub fn on_adapter(adapter: &::wgpu::Adapter, options: Options) -> Result<Self> {
+        let request = adapter.request_device(&Self::device_descriptor(adapter));
+        let (device, queue) = pollster::block_on(request).map_err(|e| Error::NoDevice {
+            asked: adapter.get_info().name,
+            reason: format!("the adapter gave no device: {e}"),
+        })?;
+        let backend = Self::with_options(device, queue, options)?;
+        let lost = Arc::clone(&backend.core.lost);
+        backend.core.device.set_device_lost_callback(move |reason, message| lost.set(&format!("{reason:?}: {message}")));
+        Ok(backend)
+    }
+
+    /// A device of our own on the best adapter (discrete before integrated, virtual and software).
+    ///
+    /// Errors: [`Error::NoDevice`] if there is none.
+    pub fn headless() -> Result<Self> {
+        let best = adapters::adapters().into_iter().next().ok_or_else(|| Error::NoDevice {
+            asked: "auto".into(),
+            reason: "no Vulkan, Metal, DX12 or GL driver was found; install one (Debian: mesa-vulkan-drivers) or use --device cpu".into(),
+        })?;
+        Self::on_adapter(&best, Options::default())
+    }
+
+    /// The same device with some kernels held to given variants: `matmul/plain,kernel_matrix/tile64`.
+    #[must_use]
+    pub fn with_variants(&self, list: Option<String>) -> Self {
+        Self { core: Arc::clone(&self.core), variants: list }
+    }
+
+    /// The host tells that its device was lost; from then on everything returns [`Error::DeviceLost`].
+    pub fn notify_device_lost(&self, reason: &str) {
+        self.core.lost.set(reason);
+    }
+
+    /// What the device offers to kernels.
+    pub fn caps(&self) -> &Caps {
+        &self.core.caps
+    }
+
+    /// The device.
+    pub fn device(&self) -> &::wgpu::Device {
+        &self.core.device
+    }
+
+    /// The queue.
+    pub fn queue(&self) -> &::wgpu::Queue {
+        &self.core.queue
+    }
+
+    /// Makes everything a graph needs, with progress per pipeline.
+    ///
+    /// Errors: as [`Backend::compile`].
+    pub fn prepare_with(&self, graph: &Graph, progress: Progress<'_>) -> Result<WgpuProgram> {
+        WgpuProgram::new(Arc::clone(&self.core), graph, self.variants.clone(), progress)
+    }
+
+    /// Makes everything a graph needs.
+    ///
+    /// Errors: as [`Backend::compile`].
+    pub fn prepare(&self, graph: &Graph) -> Result<WgpuProgram> {
+        self.prepare_with(graph, &mut |_, _, _| {})
+    }
+
+    /// Makes and keeps the pipelines of several graphs, so that preparing them later is quick.
+    ///
+    /// Errors: as [`Backend::compile`].
+    pub fn precompile(&self, graphs: &[&Graph], progress: Progress<'_>) -> Result<()> {
+        graphs.iter().try_for_each(|graph| self.prepare_with(graph, progress).map(drop))
+    }
+}
+
+impl Backend for WgpuBackend {
+    fn info(&self) -> DeviceInfo {
+        self.core.info.clone()
+    }
+
+    fn compile(&self, graph: &Graph) -> Result<Box<dyn Program>> {
+        Ok(Box::new(self.prepare(graph)?))
+    }
+}

@@ -1,0 +1,66 @@
+//! Timestamps of one pass, and when not to believe them.
+
+use super::Core;
+use crate::error::Result;
+
+/// Two timestamps with the buffers to read them.
+#[derive(Debug)]
+pub(super) struct Queries {
+    set: ::wgpu::QuerySet,
+    resolved: ::wgpu::Buffer,
+    readable: ::wgpu::Buffer,
+}
+
+/// Seconds between two ticks, or `None` where they cannot be right: zero, not increasing, longer than the host waited,
+/// or without a period.
+pub(crate) fn plausible_seconds(begin: u64, end: u64, period_nanos: f32, wall_seconds: f64) -> Option<f64> {
+    let period = f64::from(period_nanos);
+    let seconds = end.checked_sub(begin)? as f64 * period * 1e-9;
+    let sane = begin > 0 && seconds > 0.0 && period.is_finite() && seconds <= wall_seconds * 1.05 + 1e-4;
+    sane.then_some(seconds)
+}
+
+impl Queries {
+    pub(super) fn new(core: &Core) -> Result<Self> {
+        core.checked("timestamps", || {
+            let make = |label, usage| {
+                let (size, mapped_at_creation) = (16, false);
+                core.device.create_buffer(&::wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation })
+            };
+            Self {
+                set: core.device.create_query_set(&::wgpu::QuerySetDescriptor {
+                    label: Some("wgattn/timestamps"),
+                    ty: ::wgpu::QueryType::Timestamp,
+                    count: 2,
+                }),
+                resolved: make("wgattn/ticks", ::wgpu::BufferUsages::QUERY_RESOLVE | ::wgpu::BufferUsages::COPY_SRC),
+                readable: make("wgattn/ticks read", ::wgpu::BufferUsages::MAP_READ | ::wgpu::BufferUsages::COPY_DST),
+            }
+        })
+    }
+
+    pub(super) fn writes(&self) -> ::wgpu::ComputePassTimestampWrites<'_> {
+        ::wgpu::ComputePassTimestampWrites {
+            query_set: &self.set,
+            beginning_of_pass_write_index: Some(0),
+            end_of_pass_write_index: Some(1),
+        }
+    }
+
+    pub(super) fn resolve(&self, encoder: &mut ::wgpu::CommandEncoder) {
+        encoder.resolve_query_set(&self.set, 0..2, &self.resolved, 0);
+        encoder.copy_buffer_to_buffer(&self.resolved, 0, &self.readable, 0, 16);
+    }
+
+    /// Seconds of the pass, after its commands have run.
+    pub(super) fn seconds(&self, core: &Core, wall_seconds: f64) -> Result<Option<f64>> {
+        self.readable.slice(..).map_async(::wgpu::MapMode::Read, |_| {});
+        core.wait("timestamps")?;
+        let view = self.readable.slice(..).get_mapped_range().map_err(|e| core.failed("timestamps", e))?;
+        let tick = |i: usize| view[8 * i..8 * i + 8].iter().rev().fold(0_u64, |x, &b| x << 8 | u64::from(b));
+        let (begin, end) = (tick(0), tick(1));
+        drop(view);
+        self.readable.unmap();
+        Ok(plausible_seconds(begin, end, core.queue.get_timestamp_period(), wall_seconds))
+    }
+}

@@ -1,0 +1,16 @@
+//! The wgpu backend's name in a build without it.
+
+use crate::error::{Error, Result};
+
+/// Stands for the wgpu backend where the `wgpu` feature is off.
+#[derive(Debug)]
+pub struct WgpuBackend(());
+
+impl WgpuBackend {
+    /// Always [`Error::NotBuilt`].
+    ///
+    /// Errors: always.
+    pub fn headless() -> Result<Self> {
+        Err(Error::NotBuilt { feature: "wgpu" })
+    }
+}

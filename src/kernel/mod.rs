@@ -1,0 +1,408 @@
+//! What a kernel *is*: one static [`KernelSpec`] that says what it computes and, per backend, how.
+//!
+//! Everything else is derived from the list of these: the parity and shader tests, benchmark rows, the
+//! README's kernel table, `wgattn eval`. Adding a kernel means writing its own files and one list line
+//! (see ARCHITECTURE.md).
+//!
+//! Conventions every kernel follows:
+//!
+//! * Tensors are row-major. A port whose dimensions begin with `b, h` is a batch of independent problems, and the
+//!   dispatcher may cut it into windows of heads; a [`Port::broadcast`] port may have 1 there instead.
+//! * A workgroup learns its number from [`crate::kernel::wgsl`]'s `linear_group`; kernels have no 2-D grids, so
+//!   that any count can be folded under the limit of 65 535 groups per dimension.
+
+pub mod case;
+pub mod params;
+pub mod reference;
+#[cfg(feature = "wgpu")]
+pub mod wgsl;
+
+use crate::error::Result;
+use crate::graph::Expansion;
+use crate::tensor::{DType, Dims, HostData};
+pub use params::{Field, KernelParams, Number, Role};
+pub use reference::{HostArgs, Real, Reference};
+
+/// What a kernel does with a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Only reads it.
+    Read,
+    /// Writes every element of it.
+    Write,
+}
+
+/// How a shader reaches a port on wgpu.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// A storage buffer, bound in place.
+    Storage,
+    /// A 64 KiB uniform buffer of `vec4f` into which the dispatcher copies a window of the tensor.
+    Uniform,
+    /// An `rgba32float` texture, 2048 texels wide, into which the dispatcher copies the tensor as a list of `vec4f`.
+    Texture,
+}
+
+/// One named argument of a kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Port {
+    /// Name: the same in Rust, WGSL and error messages.
+    pub name: &'static str,
+    /// Whether the kernel reads or writes it.
+    pub access: Access,
+    /// Element type.
+    pub dtype: DType,
+    /// Dimension names, slowest first; a number stands for itself. Equal names must have equal sizes.
+    pub dims: &'static [&'static str],
+    /// Whether it may be left out.
+    pub optional: bool,
+    /// Whether its leading `b, h` may be 1 for every head of every batch element.
+    pub broadcast: bool,
+}
+
+impl Port {
+    /// A required float input.
+    pub const fn read(name: &'static str, dims: &'static [&'static str]) -> Self {
+        Self { name, access: Access::Read, dtype: DType::F32, dims, optional: false, broadcast: false }
+    }
+
+    /// A float output.
+    pub const fn write(name: &'static str, dims: &'static [&'static str]) -> Self {
+        Self { name, access: Access::Write, dtype: DType::F32, dims, optional: false, broadcast: false }
+    }
+
+    /// The same port with another element type.
+    pub const fn of(self, dtype: DType) -> Self {
+        Self { dtype, ..self }
+    }
+
+    /// The same port, which may be left out.
+    pub const fn optional(self) -> Self {
+        Self { optional: true, ..self }
+    }
+
+    /// The same port, whose leading `b, h` may be 1.
+    pub const fn broadcast(self) -> Self {
+        Self { broadcast: true, ..self }
+    }
+
+    /// Whether the dispatcher may bind a window of its heads.
+    pub fn is_batched(&self) -> bool {
+        self.dims.len() >= 2 && self.dims[0] == "b" && self.dims[1] == "h" && !self.broadcast
+    }
+}
+
+/// Software and hardware that want different shapes of the same kernel. Keyed by driver, not by adapter type: two
+/// software drivers disagree by a factor of seven about what a uniform load costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Driver {
+    /// Any real GPU.
+    Gpu,
+    /// Mesa's llvmpipe and lavapipe.
+    Llvmpipe,
+    /// Google's SwiftShader.
+    SwiftShader,
+}
+
+/// What a device offers that kernels ask about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caps {
+    /// Which variants it prefers.
+    pub driver: Driver,
+    /// Bytes of workgroup memory.
+    pub workgroup_bytes: u32,
+    /// Invocations in a workgroup.
+    pub invocations: u32,
+    /// Bytes of one storage binding.
+    pub storage_binding: u64,
+    /// Bytes of one buffer.
+    pub buffer: u64,
+    /// Storage buffers in one stage.
+    pub storage_buffers: u32,
+    /// Rows of a 2-D texture.
+    pub texture_rows: u32,
+    /// Alignment of a storage binding's offset, in bytes.
+    pub storage_alignment: u32,
+    /// Workgroups in one dimension of a dispatch.
+    pub groups: u32,
+    /// Whether subgroup operations may be used.
+    pub subgroups: bool,
+    /// Transient bytes that a composed operation should stay under; it cuts heads into slices for it.
+    pub memory_budget: u64,
+}
+
+/// A compile-time constant of a variant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Constant {
+    /// An unsigned integer.
+    U32(u32),
+    /// A truth value.
+    Bool(bool),
+}
+
+/// Words that one run moves, by the path they take.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Loads {
+    /// Words read from storage buffers.
+    pub storage: f64,
+    /// Words read from uniform buffers.
+    pub uniform: f64,
+    /// Words read from textures.
+    pub texture: f64,
+    /// Words read from workgroup memory.
+    pub workgroup: f64,
+}
+
+/// Work of one run, whatever computes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// Floating-point operations (a multiply-add counts two, an |a−b| accumulate two).
+    pub flop: f64,
+    /// Exponentials and other special functions.
+    pub exp: f64,
+    /// Words stored.
+    pub stores: f64,
+    /// Bytes that must move between memory and the processor at least once.
+    pub bytes: f64,
+}
+
+/// One WGSL realisation of a kernel.
+#[derive(Debug)]
+pub struct Variant {
+    /// Short name: `tile64`, `texture`, `plain`.
+    pub name: &'static str,
+    /// Path of the shader below `shaders/`.
+    pub file: &'static str,
+    /// Its text.
+    pub body: &'static str,
+    /// Shared modules put in front of it.
+    pub shared: &'static [&'static wgsl_module::Shared],
+    /// Drivers on which it is the first choice where it suits.
+    pub preferred_on: &'static [Driver],
+    /// Ports that do not come as storage buffers.
+    pub classes: &'static [(&'static str, Class)],
+    /// Ports that the shader reads as `vec4f`: their rows and offsets must be multiples of four elements.
+    pub vec4: &'static [&'static str],
+    /// Constants put in front of the text, from the shape.
+    pub constants: fn(&Dims) -> Vec<(&'static str, Constant)>,
+    /// Whether the variant can do this shape on this device.
+    pub suits: fn(&Dims, &[u8], &Caps) -> bool,
+    /// Workgroups for `batches` heads of this shape.
+    pub grid: fn(&Dims, u64) -> u64,
+    /// Words loaded by path, for one head.
+    pub loads: fn(&Dims) -> Loads,
+    /// Whether it needs subgroup operations.
+    pub subgroups: bool,
+}
+
+/// Shared WGSL text, available without the wgpu feature too so that specs are the same everywhere.
+pub mod wgsl_module {
+    /// A WGSL module without bindings that variants name in [`super::Variant::shared`].
+    #[derive(Debug)]
+    pub struct Shared {
+        /// Path below `shaders/`.
+        pub file: &'static str,
+        /// Its text.
+        pub body: &'static str,
+    }
+
+    /// e^x within 2 ULP, whatever the driver's own `exp` does.
+    pub const EXP: &Shared = &
+        Shared { file: "shared/exp.wgsl", body: include_str!("../../shaders/shared/exp.wgsl") };
+    /// The number of a workgroup in a folded dispatch.
+    pub const GROUP: &Shared = &
+        Shared { file: "shared/group.wgsl", body: include_str!("../../shaders/shared/group.wgsl") };
+    /// What every matmul variant does to a finished sum.
+    pub const MATMUL_EPILOGUE: &Shared = & Shared {
+        file: "linalg/matmul_epilogue.wgsl",
+        body: include_str!("../../shaders/linalg/matmul_epilogue.wgsl"),
+    };
+    /// Every shared module.
+    pub const ALL: &[&Shared] = &[GROUP, EXP, MATMUL_EPILOGUE];
+}
+
+/// A function that records the smaller passes of a kernel.
+pub type Expand = fn(&mut Expansion<'_>) -> Result<()>;
+
+/// How a kernel runs on wgpu.
+#[derive(Debug)]
+pub enum OnWgpu {
+    /// One dispatch of one of these variants.
+    Shader(&'static [Variant]),
+    /// Smaller entries, chosen from shape and device.
+    Expand(Expand),
+}
+
+/// How a kernel runs on CUDA.
+#[derive(Debug)]
+pub enum OnCuda {
+    /// The backend is built by a later issue; the reason says what it will be.
+    Absent {
+        /// Why there is none, and what will take its place.
+        reason: &'static str,
+    },
+}
+
+/// How close a result must come to the f64 reference: error ≤ `factor` × the naive f32 error + `floor`, both relative
+/// to the largest reference value of the output.
+#[derive(Clone, Copy, Debug)]
+pub struct Tolerance {
+    /// Times the error of the naive f32 computation.
+    pub factor: f64,
+    /// Added to it.
+    pub floor: f64,
+    /// Why the floor is what it is.
+    pub reason: &'static str,
+}
+
+impl Tolerance {
+    /// Twice the naive error plus eight f32 roundings, for sums in another order.
+    pub const SUMS: Self = Self {
+        factor: 2.0,
+        floor: 8.0 * f32::EPSILON as f64,
+        reason: "sums in another order: a few roundings even where the naive order happens to be exact",
+    };
+    /// Bits must agree.
+    pub const EXACT: Self = Self { factor: 0.0, floor: 0.0, reason: "copies and integers have no rounding" };
+}
+
+/// How a test case fills an input.
+#[derive(Clone, Copy, Debug)]
+pub enum Fill {
+    /// Uniform between two bounds.
+    Uniform(f32, f32),
+    /// The same number everywhere.
+    Value(f32),
+    /// Whole numbers from 0 below the bound (masks and labels).
+    Below(u32),
+    /// Data made for this case.
+    Made(fn(&Dims) -> HostData),
+}
+
+/// One shape with its parameters, for parity tests and benchmark rows.
+#[derive(Debug)]
+pub struct Case {
+    /// Name within the kernel: `smallest`, `odd`, `tile_plus_one`, `large_values`.
+    pub name: &'static str,
+    /// Sizes of all dimensions.
+    pub dims: &'static [(&'static str, u32)],
+    /// Parameter bytes.
+    pub params: fn() -> Vec<u8>,
+    /// Ports left out.
+    pub absent: &'static [&'static str],
+    /// How inputs are filled; uniform in [−1, 1] where nothing is said.
+    pub fill: &'static [(&'static str, Fill)],
+    /// Ports whose leading `b, h` are 1.
+    pub broadcast: &'static [&'static str],
+    /// Whether `wgattn bench` runs it (and the parity test, if it is small) .
+    pub bench: bool,
+}
+
+impl Case {
+    /// A case with nothing special about it.
+    pub const fn new(name: &'static str, dims: &'static [(&'static str, u32)], params: fn() -> Vec<u8>) -> Self {
+        Self { name, dims, params, absent: &[], fill: &[], broadcast: &[], bench: false }
+    }
+
+    /// The same case without some optional ports.
+    pub const fn without(self, absent: &'static [&'static str]) -> Self {
+        Self { absent, ..self }
+    }
+
+    /// The same case with special inputs.
+    pub const fn filled(self, fill: &'static [(&'static str, Fill)]) -> Self {
+        Self { fill, ..self }
+    }
+
+    /// The same case with some ports shared by all heads.
+    pub const fn shared(self, broadcast: &'static [&'static str]) -> Self {
+        Self { broadcast, ..self }
+    }
+
+    /// A case that only the benchmark runs.
+    pub const fn for_bench(self) -> Self {
+        Self { bench: true, ..self }
+    }
+}
+
+/// Everything the project knows about one kernel.
+#[derive(Debug)]
+pub struct KernelSpec {
+    /// Name = file stem = shader stem = test prefix = benchmark row.
+    pub name: &'static str,
+    /// Folder below `src/kernels/` and `shaders/`.
+    pub family: &'static str,
+    /// One line of mathematics.
+    pub formula: &'static str,
+    /// Paper and equation, or derivation.
+    pub source: &'static str,
+    /// Arguments in binding order.
+    pub ports: &'static [Port],
+    /// Parameters, in the order of the `Params` struct.
+    pub params: &'static [Field],
+    /// Parameter values `wgattn eval` starts from.
+    pub defaults: fn() -> Vec<u8>,
+    /// What the dimensions and parameters must satisfy beyond equal names; the message says what is wrong.
+    pub check: fn(&Dims, &[u8]) -> std::result::Result<(), String>,
+    /// How it runs on wgpu.
+    pub wgpu: OnWgpu,
+    /// How it runs on CUDA.
+    pub cuda: OnCuda,
+    /// The computation itself, in f64 and in naive f32.
+    pub reference: Reference,
+    /// How a head may be cut where a binding would be too large: third dimensions of its ports and how many of their
+    /// elements one unit of the window covers. Empty: a head is bound whole.
+    pub window: fn(&Dims, &[u8]) -> Vec<(&'static str, u32)>,
+    /// Work of one run.
+    pub cost: fn(&Dims, &[u8]) -> Cost,
+    /// How close it must come.
+    pub tolerance: Tolerance,
+    /// Shapes to test and to time.
+    pub cases: &'static [Case],
+    /// The entry that computes its vector-Jacobian product; gradients arrive with their own issue.
+    pub vjp: Option<&'static KernelSpec>,
+}
+
+impl KernelSpec {
+    /// Index of a port by name.
+    pub fn port_index(&self, name: &str) -> Option<usize> {
+        self.ports.iter().position(|p| p.name == name)
+    }
+
+    /// Names of all dimensions in order of first appearance, numbers left out.
+    pub fn dim_names(&self) -> Vec<&'static str> {
+        let mut names = Vec::new();
+        for dim in self.ports.iter().flat_map(|p| p.dims) {
+            if dim.parse::<u32>().is_err() && !names.contains(dim) {
+                names.push(*dim);
+            }
+        }
+        names
+    }
+}
+
+/// The window of a kernel whose heads are bound whole.
+pub fn whole_heads(_: &Dims, _: &[u8]) -> Vec<(&'static str, u32)> {
+    Vec::new()
+}
+
+/// The window of a kernel whose query rows `n` are independent.
+pub fn by_rows(_: &Dims, _: &[u8]) -> Vec<(&'static str, u32)> {
+    vec![("n", 1)]
+}
+
+/// The constants of a variant that has none.
+pub fn no_constants(_: &Dims) -> Vec<(&'static str, Constant)> {
+    Vec::new()
+}
+
+/// The test of a variant that can do any shape anywhere.
+pub fn always(_: &Dims, _: &[u8], _: &Caps) -> bool {
+    true
+}
+
+/// The check of a kernel that has nothing to add to equal names.
+pub fn any_dims(_: &Dims, _: &[u8]) -> std::result::Result<(), String> {
+    Ok(())
+}

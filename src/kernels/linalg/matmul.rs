@@ -1,0 +1,263 @@
+//! Batched matrix product with transposes and a fused epilogue.
+//!
+//! out = α op(A) op(W) + β R + 1 biasᵀ + γ I, where op is the identity or the transpose.
+//!
+//! * `a` `[b, h, n, k]` (or `[b, h, k, n]` transposed), `w` `[b, h, k, p]` (or `[b, h, p, k]`); either may be shared by all
+//!   heads (`b` or `h` = 1).
+//! * `residual` `[b, h, n, p]` and `bias` `[b, h, p]` may be left out.
+
+use crate::error::Result;
+use crate::graph::Graph;
+use crate::kernel::wgsl_module::{GROUP, MATMUL_EPILOGUE};
+use crate::kernel::*;
+use crate::params;
+use crate::reference;
+use crate::tensor::{DType, Dims, Tensor};
+
+params! {
+    /// Parameters of [`SPEC`].
+    pub struct Params {
+        /// α, factor of the product
+        live alpha: f32 = 1.0,
+        /// β, factor of the residual
+        live beta: f32 = 1.0,
+        /// γ, added on the diagonal of the result
+        live identity: f32 = 0.0,
+        /// 1 to use A transposed
+        fixed transpose_a: u32 = 0,
+        /// 1 to use W transposed
+        fixed transpose_w: u32 = 0,
+    }
+}
+
+fn depth(dims: &Dims, p: &Params) -> (u32, u32, u32, u32) {
+    let (ar, ac, wr, wc) = (dims.size("ar"), dims.size("ac"), dims.size("wr"), dims.size("wc"));
+    let (rows, inner) = if p.transpose_a == 0 { (ar, ac) } else { (ac, ar) };
+    let (other, cols) = if p.transpose_w == 0 { (wr, wc) } else { (wc, wr) };
+    (rows, inner, other, cols)
+}
+
+fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
+    let p = Params::from_bytes(params);
+    if p.transpose_a > 1 || p.transpose_w > 1 {
+        return Err(format!("transpose_a and transpose_w are 0 or 1, got {} and {}", p.transpose_a, p.transpose_w));
+    }
+    let (rows, inner, other, cols) = depth(dims, &p);
+    let (n, out) = (dims.size("n"), dims.size("p"));
+    if inner != other || rows != n || cols != out {
+        return Err(format!("[{rows}, {inner}] times [{other}, {cols}] does not give [{n}, {out}]"));
+    }
+    Ok(())
+}
+
+fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
+    let p: Params = args.params();
+    let (n, inner, _, cols) = depth(&args.dims, &p);
+    let (n, inner, cols) = (n as usize, inner as usize, cols as usize);
+    let (a, w) = (args.real("a"), args.real("w"));
+    let (ac, wc) = (args.dims.at("ac"), args.dims.at("wc"));
+    let (residual, bias) = (args.real_if("residual"), args.real_if("bias"));
+    let [alpha, beta, identity] = [p.alpha, p.beta, p.identity].map(|x| T::of(f64::from(x)));
+    let batches = args.dims.batches() as usize;
+    let shared = &*args;
+    let out = reference::rows(batches, n, cols, |batch, i, line| {
+        let (a0, w0) = (shared.start("a", batch), shared.start("w", batch));
+        for k in 0..inner {
+            let x = if p.transpose_a == 0 { a[a0 + i * ac + k] } else { a[a0 + k * ac + i] };
+            for (j, y) in line.iter_mut().enumerate() {
+                *y += x * if p.transpose_w == 0 { w[w0 + k * wc + j] } else { w[w0 + j * wc + k] };
+            }
+        }
+        for (j, y) in line.iter_mut().enumerate() {
+            *y *= alpha;
+            if let Some(r) = &residual {
+                *y += beta * r[shared.start("residual", batch) + i * cols + j];
+            }
+            if let Some(c) = &bias {
+                *y += c[shared.start("bias", batch) + j];
+            }
+            if i == j {
+                *y += identity;
+            }
+        }
+    });
+    args.set("out", out);
+    Ok(())
+}
+
+fn flop(dims: &Dims) -> f64 {
+    let inner = if dims.size("ar") == dims.size("n") { dims.size("ac") } else { dims.size("ar") };
+    f64::from(dims.size("n")) * f64::from(inner) * f64::from(dims.size("p"))
+}
+
+fn tile_loads(dims: &Dims) -> Loads {
+    Loads { storage: flop(dims) / 32.0, workgroup: flop(dims) / 4.0, ..Loads::default() }
+}
+
+fn tiles(dims: &Dims, batches: u64) -> u64 {
+    batches * u64::from(dims.size("n").div_ceil(64)) * u64::from(dims.size("p").div_ceil(64))
+}
+
+const fn tile(name: &'static str, constants: fn(&Dims) -> Vec<(&'static str, Constant)>, suits: fn(&Dims, &[u8], &Caps) -> bool) -> Variant {
+    Variant {
+        name,
+        file: "linalg/matmul_tile.wgsl",
+        body: include_str!("../../../shaders/linalg/matmul_tile.wgsl"),
+        shared: &[GROUP, MATMUL_EPILOGUE],
+        preferred_on: &[Driver::Gpu],
+        classes: &[],
+        vec4: &[],
+        constants,
+        suits,
+        grid: tiles,
+        loads: tile_loads,
+        subgroups: false,
+    }
+}
+
+static VARIANTS: &[Variant] = &[
+    tile("tile64", |_| vec![("TILE_K", Constant::U32(16))], |_, _, caps| caps.workgroup_bytes >= 8448),
+    tile("tile64_shallow", |_| vec![("TILE_K", Constant::U32(8))], |_, _, caps| caps.workgroup_bytes >= 4224),
+    Variant {
+        name: "texture",
+        file: "linalg/matmul_texture.wgsl",
+        body: include_str!("../../../shaders/linalg/matmul_texture.wgsl"),
+        shared: &[GROUP, MATMUL_EPILOGUE],
+        preferred_on: &[Driver::Llvmpipe, Driver::SwiftShader],
+        classes: &[("a", Class::Texture), ("w", Class::Texture)],
+        vec4: &["a", "w"],
+        constants: no_constants,
+        // Untransposed, whole texels, and enough work to pay for the copies.
+        suits: |d, params, _| {
+            let p = Params::from_bytes(params);
+            p.transpose_a == 0
+                && p.transpose_w == 0
+                && d.size("ac") % 4 == 0
+                && d.size("wc") % 4 == 0
+                && d.size("n") >= 16
+                && d.size("p") >= 16
+        },
+        grid: |d, batches| batches * u64::from(d.size("n").div_ceil(8)) * u64::from(d.size("p").div_ceil(64)),
+        loads: |d| Loads { texture: flop(d) / 4.0, ..Loads::default() },
+        subgroups: false,
+    },
+    Variant {
+        name: "plain",
+        file: "linalg/matmul_plain.wgsl",
+        body: include_str!("../../../shaders/linalg/matmul_plain.wgsl"),
+        shared: &[GROUP, MATMUL_EPILOGUE],
+        preferred_on: &[Driver::Llvmpipe, Driver::SwiftShader],
+        classes: &[],
+        vec4: &[],
+        constants: no_constants,
+        suits: always,
+        grid: |d, batches| {
+            let blocks = u64::from(d.size("n").div_ceil(4)) * u64::from(d.size("p").div_ceil(4));
+            batches * blocks.div_ceil(64)
+        },
+        loads: |d| Loads { storage: flop(d) / 2.0, ..Loads::default() },
+        subgroups: false,
+    },
+];
+
+const fn case(name: &'static str, dims: &'static [(&'static str, u32)], params: fn() -> Vec<u8>) -> Case {
+    Case::new(name, dims, params)
+}
+
+fn transposed(a: u32, w: u32) -> Vec<u8> {
+    Params { transpose_a: a, transpose_w: w, ..Params::default() }.to_bytes()
+}
+
+/// The kernel's description.
+pub static SPEC: KernelSpec = KernelSpec {
+    name: "matmul",
+    family: "linalg",
+    formula: "out = α op(A) op(W) + β R + 1 biasᵀ + γ I",
+    source: "definition",
+    ports: &[
+        Port::read("a", &["b", "h", "ar", "ac"]).broadcast(),
+        Port::read("w", &["b", "h", "wr", "wc"]).broadcast(),
+        Port::read("residual", &["b", "h", "n", "p"]).broadcast().optional(),
+        Port::read("bias", &["b", "h", "p"]).broadcast().optional(),
+        Port::write("out", &["b", "h", "n", "p"]),
+    ],
+    params: Params::FIELDS,
+    defaults: Params::default_bytes,
+    check,
+    wgpu: OnWgpu::Shader(VARIANTS),
+    cuda: OnCuda::Absent { reason: "becomes a batched library GEMM when the CUDA backend is built" },
+    reference: reference!(reference),
+    window: |_, params| if Params::from_bytes(params).transpose_a == 0 { vec![("n", 1), ("ar", 1)] } else { Vec::new() },
+    cost: |d, _| {
+        let batches = d.batches() as f64;
+        let words = |a: &str, b: &str| f64::from(d.size(a)) * f64::from(d.size(b));
+        Cost {
+            flop: 2.0 * batches * flop(d),
+            exp: 0.0,
+            stores: batches * words("n", "p"),
+            bytes: 4.0 * batches * (words("ar", "ac") + words("wr", "wc") + words("n", "p")),
+        }
+    },
+    tolerance: Tolerance::SUMS,
+    cases: &[
+        case("smallest", &[("b", 1), ("h", 1), ("ar", 1), ("ac", 1), ("wr", 1), ("wc", 1), ("n", 1), ("p", 1)], Params::default_bytes)
+            .without(&["residual", "bias"]),
+        case("odd", &[("b", 2), ("h", 3), ("ar", 17), ("ac", 33), ("wr", 33), ("wc", 65), ("n", 17), ("p", 65)], || {
+            Params { alpha: 0.7, beta: -0.3, identity: 0.25, ..Params::default() }.to_bytes()
+        }),
+        case("tile_minus_one", &[("b", 1), ("h", 2), ("ar", 63), ("ac", 15), ("wr", 15), ("wc", 63), ("n", 63), ("p", 63)], Params::default_bytes)
+            .without(&["residual"]),
+        case("tile_plus_one", &[("b", 1), ("h", 1), ("ar", 65), ("ac", 17), ("wr", 17), ("wc", 66), ("n", 65), ("p", 66)], Params::default_bytes)
+            .without(&["bias"]),
+        case("transposed_a", &[("b", 1), ("h", 2), ("ar", 37), ("ac", 21), ("wr", 37), ("wc", 19), ("n", 21), ("p", 19)], || transposed(1, 0))
+            .without(&["residual", "bias"]),
+        case("transposed_w", &[("b", 1), ("h", 2), ("ar", 21), ("ac", 37), ("wr", 19), ("wc", 37), ("n", 21), ("p", 19)], || transposed(0, 1))
+            .without(&["residual", "bias"]),
+        case("both_transposed", &[("b", 1), ("h", 1), ("ar", 70), ("ac", 21), ("wr", 19), ("wc", 70), ("n", 21), ("p", 19)], || transposed(1, 1))
+            .without(&["residual", "bias"]),
+        case("shared_weights", &[("b", 2), ("h", 3), ("ar", 20), ("ac", 24), ("wr", 24), ("wc", 36), ("n", 20), ("p", 36)], Params::default_bytes)
+            .without(&["residual"]).shared(&["w", "bias"]),
+        case("whole_texels", &[("b", 1), ("h", 2), ("ar", 50), ("ac", 52), ("wr", 52), ("wc", 100), ("n", 50), ("p", 100)], Params::default_bytes)
+            .without(&["residual", "bias"]),
+        case("large_values", &[("b", 1), ("h", 1), ("ar", 20), ("ac", 40), ("wr", 40), ("wc", 20), ("n", 20), ("p", 20)], Params::default_bytes)
+            .without(&["residual", "bias"]).filled(&[("a", Fill::Uniform(-1e18, 1e18)), ("w", Fill::Uniform(-1e18, 1e18))]),
+        case("square_256", &[("b", 1), ("h", 1), ("ar", 256), ("ac", 256), ("wr", 256), ("wc", 256), ("n", 256), ("p", 256)], Params::default_bytes)
+            .without(&["residual", "bias"]).for_bench(),
+        case("batch_64x49", &[("b", 1), ("h", 64), ("ar", 49), ("ac", 49), ("wr", 49), ("wc", 49), ("n", 49), ("p", 49)], Params::default_bytes)
+            .without(&["residual", "bias"]).for_bench(),
+    ],
+    vjp: None,
+};
+
+/// Tensors of a product; see the module.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs {
+    /// Left operand.
+    pub a: Tensor,
+    /// Right operand.
+    pub w: Tensor,
+    /// Added after scaling by β.
+    pub residual: Option<Tensor>,
+    /// Added to every row.
+    pub bias: Option<Tensor>,
+}
+
+impl Inputs {
+    /// A bare product.
+    pub fn new(a: Tensor, w: Tensor) -> Self {
+        Self { a, w, residual: None, bias: None }
+    }
+}
+
+/// Records the product into a new transient `[b, h, n, p]`.
+///
+/// Errors: shapes that do not fit, with the caller's place.
+#[track_caller]
+pub fn record(graph: &mut Graph, name: &str, inputs: Inputs, params: Params) -> Result<Tensor> {
+    let Inputs { a, w, residual, bias } = inputs;
+    let rows = a.dim(if params.transpose_a == 0 { 2 } else { 3 });
+    let cols = w.dim(if params.transpose_w == 0 { 3 } else { 2 });
+    let out = graph.transient(name, [a.dim(0).max(w.dim(0)), a.dim(1).max(w.dim(1)), rows, cols], DType::F32);
+    graph.pass(&SPEC, &params, &[Some(a), Some(w), residual, bias, Some(out)])?;
+    Ok(out)
+}

@@ -1,0 +1,25 @@
+//! The list of all kernels. A new one adds its name here and nothing anywhere else.
+
+use crate::kernel::KernelSpec;
+
+/// Declares the families and the list: `family { kernel, kernel }`.
+macro_rules! kernels {
+    ($( $(#[doc = $doc:literal])+ $family:ident { $($kernel:ident),* $(,)? } )*) => {
+        $(
+            $(#[doc = $doc])+
+            pub mod $family { $(pub mod $kernel;)* }
+        )*
+        /// Every kernel, in the order of this list.
+        pub static KERNELS: &[&KernelSpec] = &[ $($(&$family::$kernel::SPEC),*),* ];
+    };
+}
+
+kernels! {
+    /// Dense linear algebra.
+    linalg { matmul }
+}
+
+/// The kernel of a name.
+pub fn find(name: &str) -> Option<&'static KernelSpec> {
+    KERNELS.iter().copied().find(|k| k.name == name)
+}

@@ -1,0 +1,119 @@
+//! Output files that are whole or absent: written beside the target, then renamed.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Lets `write` fill a new file, then puts it in the place of `target` in one step.
+///
+/// On any error, or a panic in `write`, what stood at `target` is untouched and nothing is left beside it. A
+/// symbolic link stays one; the file it points to is replaced. The parent folder must exist.
+pub fn write_whole(target: &Path, write: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
+    if target.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let target = fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
+    let (partial, file) = Partial::beside(&target)?;
+    write(&file)?;
+    file.sync_all()?;
+    // Windows does not rename an open file.
+    drop(file);
+    fs::rename(&partial.path, &target)
+}
+
+/// A file that goes away unless it was renamed.
+struct Partial {
+    path: PathBuf,
+}
+
+impl Partial {
+    fn beside(target: &Path) -> io::Result<(Self, File)> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let folder = target
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
+        if !folder.is_dir() {
+            let reason = format!("there is no folder {}", folder.display());
+            return Err(io::Error::new(io::ErrorKind::NotFound, reason));
+        }
+        let mut name = OsString::from(".");
+        name.push(target.file_name().ok_or(io::ErrorKind::InvalidInput)?);
+        name.push(format!(
+            ".{}-{}.partial",
+            std::process::id(),
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        ));
+        let path = folder.join(name);
+        let file = File::create_new(&path)?;
+        Ok((Self { path }, file))
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        // After the rename there is nothing to remove; after a failure the failure itself is reported.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    fn folder(test: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("wgattn-whole-file-{test}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_failure_half_way_keeps_the_old_file() {
+        let folder = folder("failure");
+        let target = folder.join("x.png");
+        fs::write(&target, "old").unwrap();
+        let outcome = write_whole(&target, |mut file| {
+            file.write_all(b"ne")?;
+            Err(io::Error::other("disk on fire"))
+        });
+        assert_eq!(outcome.unwrap_err().to_string(), "disk on fire");
+        assert_eq!(fs::read(&target).unwrap(), b"old");
+        assert_eq!(
+            fs::read_dir(&folder).unwrap().count(),
+            1,
+            "no partial file is left"
+        );
+        write_whole(&target, |mut file| file.write_all(b"new")).unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"new");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_missing_folder_is_named() {
+        let target = folder("missing").join("nowhere").join("x.png");
+        let message = write_whole(&target, |_| Ok(())).unwrap_err().to_string();
+        assert!(
+            message.contains("there is no folder") && message.contains("nowhere"),
+            "{message}"
+        );
+        fs::remove_dir_all(target.parent().unwrap().parent().unwrap()).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_symbolic_link_stays_and_its_file_is_replaced() {
+        let folder = folder("link");
+        fs::create_dir(folder.join("inner")).unwrap();
+        let (file, link) = (folder.join("inner/x.png"), folder.join("link.png"));
+        fs::write(&file, "old").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        write_whole(&link, |mut file| file.write_all(b"new")).unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(fs::read(&file).unwrap(), b"new");
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

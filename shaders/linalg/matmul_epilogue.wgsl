@@ -3,8 +3,8 @@ fn epilogue(local_batch: u32, row: u32, col: u32, x: f32) -> f32 {
   var y = params.alpha * x;
   if (HAS_RESIDUAL) {
     let batch = params.batch_from + local_batch;
-    let from = params.residual_at + batch / params.h * params.residual_b + batch % params.h * params.residual_h;
-    y += params.beta * residual[from + row * params.p + col];
+    let start = params.residual_at + batch / params.h * params.residual_b + batch % params.h * params.residual_h;
+    y += params.beta * residual[start + row * params.p + col];
   }
   if (HAS_BIAS) {
     let batch = params.batch_from + local_batch;

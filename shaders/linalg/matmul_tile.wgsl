@@ -13,16 +13,16 @@ const W_STRIDE: u32 = 16u;
 var<workgroup> tile_a: array<vec4f, TILE_K * A_STRIDE>;
 var<workgroup> tile_w: array<vec4f, TILE_K * W_STRIDE>;
 
-fn load_a(from: u32, row: u32, k: u32, depth: u32) -> f32 {
+fn load_a(start: u32, row: u32, k: u32, depth: u32) -> f32 {
   if (row >= params.n || k >= depth) { return 0.0; }
-  if (TRANSPOSE_A != 0u) { return a[from + k * params.ac + row]; }
-  return a[from + row * params.ac + k];
+  if (TRANSPOSE_A != 0u) { return a[start + k * params.ac + row]; }
+  return a[start + row * params.ac + k];
 }
 
-fn load_w(from: u32, k: u32, col: u32, depth: u32) -> f32 {
+fn load_w(start: u32, k: u32, col: u32, depth: u32) -> f32 {
   if (col >= params.p || k >= depth) { return 0.0; }
-  if (TRANSPOSE_W != 0u) { return w[from + col * params.wc + k]; }
-  return w[from + k * params.wc + col];
+  if (TRANSPOSE_W != 0u) { return w[start + col * params.wc + k]; }
+  return w[start + k * params.wc + col];
 }
 
 fn store(local_batch: u32, row: u32, col: u32, lo: vec4f, hi: vec4f) {

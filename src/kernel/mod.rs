@@ -196,6 +196,32 @@ pub struct Variant {
     pub subgroups: bool,
 }
 
+impl Variant {
+    /// The one variant of a kernel that has no others: any shape, every port a storage buffer, one shader for all.
+    pub const fn only(
+        file: &'static str,
+        body: &'static str,
+        shared: &'static [&'static wgsl_module::Shared],
+        grid: fn(&Dims, u64) -> u64,
+        loads: fn(&Dims) -> Loads,
+    ) -> Self {
+        Self {
+            name: "plain",
+            file,
+            body,
+            shared,
+            preferred_on: &[Driver::Gpu, Driver::Llvmpipe, Driver::SwiftShader],
+            classes: &[],
+            vec4: &[],
+            constants: no_constants,
+            suits: always,
+            grid,
+            loads,
+            subgroups: false,
+        }
+    }
+}
+
 /// Shared WGSL text, available without the wgpu feature too so that specs are the same everywhere.
 pub mod wgsl_module {
     /// A WGSL module without bindings that variants name in [`super::Variant::shared`].
@@ -218,8 +244,19 @@ pub mod wgsl_module {
         file: "linalg/matmul_epilogue.wgsl",
         body: include_str!("../../shaders/linalg/matmul_epilogue.wgsl"),
     };
-    /// Every shared module.
-    pub const ALL: &[&Shared] = &[GROUP, EXP, MATMUL_EPILOGUE];
+    /// Reading a byte mask four to a word.
+    pub const BYTES: &Shared =
+        &Shared { file: "shared/bytes.wgsl", body: include_str!("../../shaders/shared/bytes.wgsl") };
+    /// Gaps and kernel values of the two distance kernels.
+    pub const DISTANCE: &Shared = &Shared {
+        file: "laplacian/distance.wgsl",
+        body: include_str!("../../shaders/laplacian/distance.wgsl"),
+    };
+    /// What every kernel-matrix variant does to a finished distance.
+    pub const KERNEL_MATRIX: &Shared = &Shared {
+        file: "laplacian/kernel_matrix_common.wgsl",
+        body: include_str!("../../shaders/laplacian/kernel_matrix_common.wgsl"),
+    };
 }
 
 /// A function that records the smaller passes of a kernel.

@@ -16,7 +16,9 @@ macro_rules! kernels {
 
 kernels! {
     /// Dense linear algebra.
-    linalg { matmul }
+    linalg { matmul, row_affine, row_dot, column_sums, sum_chunks, mask_weights }
+    /// Laplacian and Gaussian kernels, landmarks and Nyström attention.
+    laplacian { kernel_matrix, pool_tokens }
 }
 
 /// The kernel of a name.

@@ -1,0 +1,18 @@
+// The gap between coordinates that the metric sums, and what becomes of the sum.
+// METRIC: 1 = |x - y| (Laplacian), 2 = (x - y)^2 (Gaussian). OUTPUT: 0 = e^(-sum / lambda), 1 = the sum itself.
+fn gap4(x: vec4f, y: vec4f) -> vec4f {
+  let t = x - y;
+  if (METRIC == 1u) { return abs(t); }
+  return t * t;
+}
+
+fn gap1(x: f32, y: f32) -> f32 {
+  let t = x - y;
+  if (METRIC == 1u) { return abs(t); }
+  return t * t;
+}
+
+fn finish(distance: f32, head: u32) -> f32 {
+  if (OUTPUT == 1u) { return distance; }
+  return exp_accurate(-distance / lambda[params.lambda_at + head]);
+}

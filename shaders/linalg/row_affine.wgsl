@@ -1,0 +1,33 @@
+// out[i, c] = (x[i, c] - shift[c]) * scale[i] where row i is kept, 0 elsewhere (selected, not multiplied: masked rows
+// may hold anything). One thread per element.
+@group(0) @binding(1) var<storage, read> x: array<f32>;
+@group(0) @binding(2) var<storage, read> shift: array<f32>;
+@group(0) @binding(3) var<storage, read> scale: array<f32>;
+@group(0) @binding(4) var<storage, read> keep: array<u32>;
+@group(0) @binding(5) var<storage, read_write> out: array<f32>;
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u, @builtin(local_invocation_index) thread: u32) {
+  let group = linear_group(id, count);
+  if (group >= params.groups) { return; }
+  let size = params.n * params.m;
+  let groups_per_batch = (size + 63u) / 64u;
+  let local_batch = group / groups_per_batch;
+  let item = group % groups_per_batch * 64u + thread;
+  if (item >= size) { return; }
+  let row = item / params.m;
+  let col = item % params.m;
+  let batch = params.batch_from + local_batch;
+  var kept = true;
+  if (HAS_KEEP) {
+    let at = params.keep_at + batch / params.h * params.keep_b + batch % params.h * params.keep_h + row;
+    kept = byte_of(keep[at >> 2u], at) != 0u;
+  }
+  var value = 0.0;
+  if (kept) {
+    value = x[params.x_at + local_batch * size + item];
+    if (HAS_SHIFT) { value -= shift[params.shift_at + local_batch * params.m + col]; }
+    if (HAS_SCALE) { value *= scale[params.scale_at + local_batch * params.n + row]; }
+  }
+  out[params.out_at + local_batch * size + item] = value;
+}

@@ -1,0 +1,109 @@
+//! Landmarks: means of tokens over cells of the token grid.
+//!
+//! One kernel serves pooled, adaptive, strided, mixed, segment and chosen landmarks: they differ only in the table of
+//! cells, which [`Landmarks`](crate::attention::Landmarks) makes on the CPU.
+//!
+//! * `k` `[b, h, n, d]`, `q` `[b, h, nq, d]`: the keys, and the queries where some landmarks come from them.
+//! * `cells` `[m, 5]`: source (0 = keys, 1 = queries), first row, end row, first column, end column; token = row ·
+//!   `grid_cols` + column.
+//! * `keep` leaves masked keys out of the means; a cell without any kept token gives zeros and `valid` 0.
+
+use crate::error::Result;
+use crate::kernel::wgsl_module::{BYTES, GROUP};
+use crate::kernel::*;
+use crate::kernels::laplacian::kernel_matrix::kept;
+use crate::tensor::{DType, Dims, HostData};
+use crate::{params, reference};
+
+params! {
+    /// Parameters of [`SPEC`].
+    pub struct Params {
+        /// columns of the token grid
+        live grid_cols: u32 = 1,
+    }
+}
+
+fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
+    let p: Params = args.params();
+    let (n, nq, m, d) = (args.dims.at("n"), args.dims.at("nq"), args.dims.at("m"), args.dims.at("d"));
+    let (k, q, cells) = (args.real("k"), args.real_if("q"), args.words("cells"));
+    let batches = args.dims.batches() as usize;
+    let mut valid = vec![0; batches * m];
+    let mut out = vec![T::zero(); batches * m * d];
+    for (place, flag) in valid.iter_mut().enumerate() {
+        let (batch, landmark) = (place / m, place % m);
+        let cell = &cells[5 * landmark..][..5];
+        let mut members = 0;
+        let line = &mut out[place * d..][..d];
+        for token in (cell[1]..cell[2]).flat_map(|r| (cell[3]..cell[4]).map(move |c| (r * p.grid_cols + c) as usize)) {
+            let row = match &q {
+                Some(q) if cell[0] == 1 => &q[(batch * nq + token) * d..][..d],
+                _ if kept(args, "keep", batch, token) => &k[(batch * n + token) * d..][..d],
+                _ => continue,
+            };
+            members += 1;
+            line.iter_mut().zip(row).for_each(|(sum, x)| *sum += *x);
+        }
+        if members > 0 {
+            *flag = 1;
+            line.iter_mut().for_each(|x| *x /= T::of(f64::from(members)));
+        }
+    }
+    args.set("out", out);
+    args.set_words("valid", valid);
+    Ok(())
+}
+
+/// Cells of two rows by three columns on a grid six columns wide, alternately of keys and queries.
+fn two_by_three(d: &Dims) -> HostData {
+    let cell = |l: u32| [l % 2, l / 2 * 2, l / 2 * 2 + 2, l % 2 * 3, l % 2 * 3 + 3];
+    HostData::U32((0..d.size("m")).flat_map(cell).collect())
+}
+
+fn all_of_keys(d: &Dims) -> HostData {
+    HostData::U32((0..d.size("m")).flat_map(|l| [0, l, l + 1, 0, d.size("n") / d.size("m")]).collect())
+}
+
+/// The kernel's description.
+pub static SPEC: KernelSpec = KernelSpec {
+    name: "pool_tokens",
+    family: "laplacian",
+    formula: "out[l] = mean of the kept tokens of cell l",
+    source: "PVTv2 and LaplacianFormer (average pooling), Nyströmformer (segment means)",
+    ports: &[
+        Port::read("k", &["b", "h", "n", "d"]),
+        Port::read("q", &["b", "h", "nq", "d"]).optional(),
+        Port::read("cells", &["m", "5"]).of(DType::U32),
+        Port::read("keep", &["b", "h", "n"]).of(DType::U8).broadcast().optional(),
+        Port::write("out", &["b", "h", "m", "d"]),
+        Port::write("valid", &["b", "h", "m"]).of(DType::U32),
+    ],
+    params: Params::FIELDS,
+    defaults: Params::default_bytes,
+    check: any_dims,
+    wgpu: OnWgpu::Shader(&[Variant::only(
+        "laplacian/pool_tokens.wgsl",
+        include_str!("../../../shaders/laplacian/pool_tokens.wgsl"),
+        &[GROUP, BYTES],
+        |d, batches| batches * (u64::from(d.size("m")) * u64::from(d.size("d"))).div_ceil(64),
+        |d| Loads { storage: f64::from(d.size("n")) * f64::from(d.size("d")), ..Loads::default() },
+    )]),
+    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    reference: reference!(reference),
+    window: whole_heads,
+    cost: |d, _| {
+        let words = d.batches() as f64 * f64::from(d.size("n")) * f64::from(d.size("d"));
+        let out = d.batches() as f64 * f64::from(d.size("m")) * f64::from(d.size("d"));
+        Cost { flop: words, exp: 0.0, stores: out, bytes: 4.0 * (words + out) }
+    },
+    tolerance: Tolerance::SUMS,
+    cases: &[
+        Case::new("smallest", &[("b", 1), ("h", 1), ("n", 1), ("nq", 0), ("m", 1), ("d", 1)], || Params { grid_cols: 1 }.to_bytes())
+            .without(&["q", "keep"]).filled(&[("cells", Fill::Made(all_of_keys))]),
+        Case::new("odd", &[("b", 2), ("h", 3), ("n", 36), ("nq", 36), ("m", 5), ("d", 7)], || Params { grid_cols: 6 }.to_bytes())
+            .filled(&[("cells", Fill::Made(two_by_three))]),
+        Case::new("empty_cells", &[("b", 1), ("h", 2), ("n", 30), ("nq", 0), ("m", 5), ("d", 9)], || Params { grid_cols: 6 }.to_bytes())
+            .without(&["q"]).filled(&[("cells", Fill::Made(all_of_keys)), ("keep", Fill::Value(0.0))]),
+    ],
+    vjp: None,
+};

@@ -97,7 +97,7 @@ fn check(
     program.run().map_err(say)?;
     let truth = concrete.truth().map_err(say)?;
     let naive = concrete.naive().map_err(say)?;
-    for (index, port) in spec.ports.iter().enumerate().filter(|(_, p)| p.access == Access::Write) {
+    for (index, port) in spec.ports.iter().enumerate().filter(|(_, p)| p.access == Access::Write && !p.diagnostic) {
         let (Some(tensor), Some(truth), Some(naive)) = (&tensors[index], &truth[index], &naive[index]) else { continue };
         let got = program.read(*tensor).map_err(say)?;
         let found = deviation(&got, truth).map_err(say)?;

@@ -58,17 +58,20 @@ pub struct Port {
     pub optional: bool,
     /// Whether its leading `b, h` may be 1 for every head of every batch element.
     pub broadcast: bool,
+    /// Whether it holds what a backend measured of itself (residuals, step counts): every backend has its own, so
+    /// parity does not compare it.
+    pub diagnostic: bool,
 }
 
 impl Port {
     /// A required float input.
     pub const fn read(name: &'static str, dims: &'static [&'static str]) -> Self {
-        Self { name, access: Access::Read, dtype: DType::F32, dims, optional: false, broadcast: false }
+        Self { name, access: Access::Read, dtype: DType::F32, dims, optional: false, broadcast: false, diagnostic: false }
     }
 
     /// A float output.
     pub const fn write(name: &'static str, dims: &'static [&'static str]) -> Self {
-        Self { name, access: Access::Write, dtype: DType::F32, dims, optional: false, broadcast: false }
+        Self { name, access: Access::Write, dtype: DType::F32, dims, optional: false, broadcast: false, diagnostic: false }
     }
 
     /// The same port with another element type.
@@ -84,6 +87,11 @@ impl Port {
     /// The same port, whose leading `b, h` may be 1.
     pub const fn broadcast(self) -> Self {
         Self { broadcast: true, ..self }
+    }
+
+    /// The same port, which holds what the backend measured of itself.
+    pub const fn diagnostic(self) -> Self {
+        Self { diagnostic: true, ..self }
     }
 
     /// Whether the dispatcher may bind a window of its heads.

@@ -230,3 +230,38 @@ pub fn rows<T: Real>(
     }
     out
 }
+
+/// Inverse of a row-major `[m, m]` matrix by elimination with partial pivoting; `None` if it is singular.
+pub fn inverse<T: Real>(matrix: &[T], m: usize) -> Option<Vec<T>> {
+    let mut a = matrix.to_vec();
+    let mut x = vec![T::zero(); m * m];
+    (0..m).for_each(|i| x[i * m + i] = T::one());
+    for col in 0..m {
+        let size = |row: &usize| a[row * m + col].abs();
+        let pivot = (col..m).max_by(|i, j| size(i).partial_cmp(&size(j)).unwrap_or(std::cmp::Ordering::Equal))?;
+        if !a[pivot * m + col].is_normal() {
+            return None;
+        }
+        for c in 0..m {
+            a.swap(col * m + c, pivot * m + c);
+            x.swap(col * m + c, pivot * m + c);
+        }
+        let scale = T::one() / a[col * m + col];
+        for c in 0..m {
+            a[col * m + c] *= scale;
+            x[col * m + c] *= scale;
+        }
+        for row in (0..m).filter(|r| *r != col) {
+            let factor = a[row * m + col];
+            if factor == T::zero() {
+                continue;
+            }
+            for c in 0..m {
+                let (from_a, from_x) = (a[col * m + c], x[col * m + c]);
+                a[row * m + c] -= factor * from_a;
+                x[row * m + c] -= factor * from_x;
+            }
+        }
+    }
+    Some(x)
+}

@@ -16,9 +16,9 @@ macro_rules! kernels {
 
 kernels! {
     /// Dense linear algebra.
-    linalg { matmul, row_affine, row_dot, column_sums, sum_chunks, mask_weights }
+    linalg { matmul, row_affine, row_dot, column_sums, sum_chunks, mask_weights, gram }
     /// Laplacian and Gaussian kernels, landmarks and Nyström attention.
-    laplacian { kernel_matrix, pool_tokens }
+    laplacian { kernel_matrix, pool_tokens, nystrom_row }
 }
 
 /// The kernel of a name.

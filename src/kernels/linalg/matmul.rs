@@ -7,7 +7,7 @@
 //! * `residual` `[b, h, n, p]` and `bias` `[b, h, p]` may be left out.
 
 use crate::error::Result;
-use crate::graph::Graph;
+use crate::graph::{Graph, PassId};
 use crate::kernel::wgsl_module::{GROUP, MATMUL_EPILOGUE};
 use crate::kernel::*;
 use crate::params;
@@ -254,10 +254,19 @@ impl Inputs {
 /// Errors: shapes that do not fit, with the caller's place.
 #[track_caller]
 pub fn record(graph: &mut Graph, name: &str, inputs: Inputs, params: Params) -> Result<Tensor> {
-    let Inputs { a, w, residual, bias } = inputs;
+    let Inputs { a, w, .. } = inputs;
     let rows = a.dim(if params.transpose_a == 0 { 2 } else { 3 });
     let cols = w.dim(if params.transpose_w == 0 { 3 } else { 2 });
     let out = graph.transient(name, [a.dim(0).max(w.dim(0)), a.dim(1).max(w.dim(1)), rows, cols], DType::F32);
-    graph.pass(&SPEC, &params, &[Some(a), Some(w), residual, bias, Some(out)])?;
+    record_into(graph, inputs, params, out)?;
     Ok(out)
+}
+
+/// Records the product into a given tensor `[b, h, n, p]`.
+///
+/// Errors: shapes that do not fit, with the caller's place.
+#[track_caller]
+pub fn record_into(graph: &mut Graph, inputs: Inputs, params: Params, out: Tensor) -> Result<PassId> {
+    let Inputs { a, w, residual, bias } = inputs;
+    graph.pass(&SPEC, &params, &[Some(a), Some(w), residual, bias, Some(out)])
 }

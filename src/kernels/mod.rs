@@ -16,7 +16,10 @@ macro_rules! kernels {
 
 kernels! {
     /// Dense linear algebra.
-    linalg { matmul }
+    linalg {
+        matmul, reduce_sum, scan, transpose, identity_distance, inverse_residual, inverse_fallback, newton_schulz,
+        newton_schulz_start, newton_schulz_workgroup, newton_schulz_trace,
+    }
 }
 
 /// The kernel of a name.

@@ -2,12 +2,12 @@
 
 use crate::kernel::KernelSpec;
 
-/// Declares the families and the list: `family { kernel, kernel }`.
+/// Declares the families and the list: `family { kernel, kernel; module that several of them share }`.
 macro_rules! kernels {
-    ($( $(#[doc = $doc:literal])+ $family:ident { $($kernel:ident),* $(,)? } )*) => {
+    ($( $(#[doc = $doc:literal])+ $family:ident { $($kernel:ident),* $(,)? $(; $($shared:ident),*)? } )*) => {
         $(
             $(#[doc = $doc])+
-            pub mod $family { $(pub mod $kernel;)* }
+            pub mod $family { $(pub mod $kernel;)* $($(pub mod $shared;)*)? }
         )*
         /// Every kernel, in the order of this list.
         pub static KERNELS: &[&KernelSpec] = &[ $($(&$family::$kernel::SPEC),*),* ];
@@ -16,9 +16,13 @@ macro_rules! kernels {
 
 kernels! {
     /// Dense linear algebra.
-    linalg { matmul, row_affine, row_dot, column_sums, sum_chunks, mask_weights, gram }
+    linalg {
+        matmul, row_affine, row_dot, column_sums, sum_chunks, mask_weights, gram, reduce_sum, scan, transpose,
+        identity_distance, inverse_residual, inverse_fallback, newton_schulz, newton_schulz_start,
+        newton_schulz_workgroup, newton_schulz_trace,
+    }
     /// Laplacian and Gaussian kernels, landmarks and Nyström attention.
-    laplacian { kernel_matrix, pool_tokens, nystrom_row }
+    laplacian { kernel_matrix, pool_tokens, nystrom_row, nystrom_attention, nystrom_map; nystrom }
 }
 
 /// The kernel of a name.

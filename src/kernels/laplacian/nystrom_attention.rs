@@ -169,8 +169,6 @@ pub(super) struct HeadReference<T> {
     pub x: Vec<T>,
     /// Mean of C over kept queries.
     pub cbar: Vec<T>,
-    /// Mean of K̂ over kept keys.
-    pub u: Vec<T>,
     /// Factor per feature (`cheap`) or 1.
     pub feature_scale: Vec<T>,
     /// Factor per key (`row`, `col`) or 1.
@@ -273,7 +271,7 @@ impl<T: Real> HeadReference<T> {
         }
         let code = if failed { 3.0 } else { 0.0 };
         let status = [residual, largest, T::zero(), T::of(code)];
-        Self { c, keys, x, cbar, u, feature_scale, key_scale, key_share, status }
+        Self { c, keys, x, cbar, feature_scale, key_scale, key_share, status }
     }
 }
 

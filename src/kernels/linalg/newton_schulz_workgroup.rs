@@ -1,0 +1,159 @@
+//! The scaled Newton–Schulz iteration of small matrices, one workgroup each, in one dispatch.
+//!
+//! Packed lower triangles of A, X and AX fill the workgroup's memory: m ≤ 51 in 16 KiB, m ≤ 73 in 32 KiB. u and from it
+//! the number of steps and their factors are found inside.
+//!
+//! * `a`, `x` `[b, h, m, m]`, symmetric; `residual` `[b, h, 1]`: ‖I − AX‖_F, if asked for; `bound` `[b, h, 2]`: u and the
+//!   steps that were taken, counted as they were taken.
+
+use super::newton_schulz::{self as whole, bound::MOST_STEPS, dense};
+use crate::kernel::wgsl_module::GROUP;
+use crate::kernel::*;
+use crate::params;
+use crate::tensor::Dims;
+
+params! {
+    /// Parameters of [`SPEC`].
+    pub struct Params {
+        /// ε, lower bound of A's spectrum
+        live epsilon: f32 = 1e-3,
+        /// Largest ‖I − AX‖₂ that the a-priori bound may leave before the last step
+        live tolerance: f32 = 1e-4,
+        /// No more steps than this
+        live most_steps: u32 = MOST_STEPS,
+        /// 1 for as many steps as the bound asks for and one more, 0 for exactly `most_steps`
+        live a_priori: u32 = 1,
+    }
+}
+
+/// Threads of a workgroup: one 4 × 4 block of the lower triangle each, and no fewer threads than rows.
+fn threads(m: u32) -> u32 {
+    let blocks = m.div_ceil(4);
+    (blocks * (blocks + 1) / 2).max(m).next_power_of_two().max(64)
+}
+
+/// Whether a device has the workgroup memory and the threads for matrices of size m.
+pub fn fits(m: u32, caps: &Caps) -> bool {
+    let words = u64::from(m) * (u64::from(m) + 1) / 2;
+    // A block per thread: at most 256.
+    m <= 84 && threads(m) <= caps.invocations.min(256) && {
+        let triangle = (4 * words).next_multiple_of(16);
+        3 * triangle + 4 * u64::from(threads(m)) <= u64::from(caps.workgroup_bytes)
+    }
+}
+
+fn check(_: &Dims, params: &[u8]) -> std::result::Result<(), String> {
+    let p = Params::from_bytes(params);
+    whole::check_bounds(p.epsilon, p.tolerance, 1.0)?;
+    if p.most_steps > MOST_STEPS || p.a_priori > 1 {
+        let got = (p.most_steps, p.a_priori);
+        return Err(format!("most_steps is at most {MOST_STEPS} and a_priori 0 or 1, got {got:?}"));
+    }
+    Ok(())
+}
+
+/// The truth is the exact inverse where the iteration is left to converge; see [`whole`].
+fn reference<T: Real>(args: &mut HostArgs<T>, exact: bool) -> crate::Result<()> {
+    let p: Params = args.params();
+    let m = args.dims.at("m");
+    let a = args.real("a");
+    let (mut all, mut residuals, mut bounds) = (Vec::new(), Vec::new(), Vec::new());
+    for batch in 0..args.dims.batches() as usize {
+        let a = &a[batch * m * m..(batch + 1) * m * m];
+        let upper = dense::row_norm(a, m);
+        let bound = whole::bound::Bound::start(upper.wide(), f64::from(p.epsilon));
+        let needed = bound.steps_to(f64::from(p.tolerance)) + 1;
+        let steps = if p.a_priori == 0 { p.most_steps } else { needed.min(p.most_steps) };
+        let converging = p.a_priori != 0 && steps == needed;
+        let x = Some(converging && exact).filter(|x| *x).and_then(|_| dense::cholesky_inverse(a, m)).unwrap_or_else(|| {
+            let mut x = whole::start(a, m, whole::SCALED, T::of(f64::from(p.epsilon)));
+            for factor in bound.factors(steps) {
+                x = whole::step(a, &x, m, whole::SCALED, T::of(factor));
+            }
+            x
+        });
+        residuals.push(dense::distance_from_identity(&dense::product(a, &x, m), m, m));
+        bounds.extend([upper, T::of(f64::from(steps))]);
+        all.extend(x);
+    }
+    args.set("x", all);
+    args.set("residual", residuals);
+    args.set("bound", bounds);
+    Ok(())
+}
+
+static VARIANTS: &[Variant] = &[Variant {
+    name: "packed",
+    file: "linalg/newton_schulz_workgroup.wgsl",
+    body: include_str!("../../../shaders/linalg/newton_schulz_workgroup.wgsl"),
+    shared: &[GROUP],
+    preferred_on: &[Driver::Gpu, Driver::Llvmpipe, Driver::SwiftShader],
+    classes: &[],
+    vec4: &[],
+    constants: |d| vec![("M", Constant::U32(d.size("m"))), ("THREADS", Constant::U32(threads(d.size("m"))))],
+    suits: |d, _, caps| fits(d.size("m"), caps),
+    grid: |_, batches| batches,
+    loads: |d| {
+        let m = f64::from(d.size("m"));
+        // Ten steps of two half products, and a whole one for the residual; 8 words for 16 multiply-adds.
+        Loads { storage: m * m, workgroup: 11.0 * m * m * m / 2.0, ..Loads::default() }
+    },
+    subgroups: false,
+}];
+
+const SPREAD: &[(&str, Fill)] = &[("a", Fill::Made(whole::data::spread))];
+
+/// Converging cases leave the residual out: there it is nothing but rounding.
+const fn converging(name: &'static str, dims: &'static [(&'static str, u32)]) -> Case {
+    Case::new(name, dims, Params::default_bytes).without(&["residual"]).filled(SPREAD)
+}
+
+macro_rules! exactly {
+    ($steps:literal) => {
+        || Params { most_steps: $steps, a_priori: 0, ..Default::default() }.to_bytes()
+    };
+}
+
+/// The kernel's description.
+pub static SPEC: KernelSpec = KernelSpec {
+    name: "newton_schulz_workgroup",
+    family: "linalg",
+    formula: "X = A⁻¹ by X ← c (2X − XAX), one workgroup per matrix",
+    source: "see newton_schulz",
+    ports: &[
+        Port::read("a", &["b", "h", "m", "m"]),
+        Port::write("x", &["b", "h", "m", "m"]),
+        Port::write("residual", &["b", "h", "1"]).optional(),
+        Port::write("bound", &["b", "h", "2"]),
+    ],
+    params: Params::FIELDS,
+    defaults: Params::default_bytes,
+    check,
+    wgpu: OnWgpu::Shader(VARIANTS),
+    cuda: OnCuda::Absent { reason: "becomes a block kernel when the CUDA backend is built" },
+    reference: Reference { f64: |args| reference(args, true), f32: |args| reference(args, false) },
+    window: whole_heads,
+    cost: |d, _| {
+        let (m, batches) = (f64::from(d.size("m")), d.batches() as f64);
+        Cost {
+            flop: batches * 11.0 * 2.0 * m * m * m,
+            exp: 0.0,
+            stores: batches * m * m,
+            bytes: 8.0 * batches * m * m,
+        }
+    },
+    tolerance: whole::SPEC.tolerance,
+    cases: &[
+        converging("smallest", &[("b", 1), ("h", 1), ("m", 1)]),
+        converging("two", &[("b", 1), ("h", 3), ("m", 2)]),
+        converging("sixteen", &[("b", 2), ("h", 2), ("m", 16)]),
+        converging("forty_nine", &[("b", 1), ("h", 4), ("m", 49)]),
+        converging("largest_in_16_kib", &[("b", 1), ("h", 2), ("m", 51)]),
+        converging("largest_in_32_kib", &[("b", 1), ("h", 1), ("m", 73)]),
+        converging("one_hard_head", &[("b", 1), ("h", 3), ("m", 49)]).filled(&[("a", Fill::Made(whole::data::one_hard))]),
+        Case::new("no_step", &[("b", 1), ("h", 2), ("m", 6)], exactly!(0)).filled(SPREAD),
+        Case::new("three_steps", &[("b", 1), ("h", 2), ("m", 30)], exactly!(3)).filled(SPREAD),
+        converging("batch_8x49", &[("b", 1), ("h", 8), ("m", 49)]).for_bench(),
+    ],
+    vjp: None,
+};

@@ -17,6 +17,12 @@ macro_rules! kernels {
 kernels! {
     /// Dense linear algebra.
     linalg { matmul }
+    /// Functions of single elements.
+    elementwise { exp_scale }
+    /// Pictures to numbers and back, and work on the token grid.
+    image { to_linear, oklab, patchify, colormap, depthwise_conv }
+    /// Searches for what should not be there.
+    check { find_nonfinite, nonfinite_parts, nonfinite_merge }
 }
 
 /// The kernel of a name.

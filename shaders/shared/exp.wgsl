@@ -20,6 +20,6 @@ fn exp_accurate(x: f32) -> f32 {
   // 2^k in two factors, so that k = 128 does not overflow before the mantissa brings the product back.
   let half_k = i32(k) / 2;
   let rest_k = i32(k) - half_k;
-  let power = bitcast<f32>(u32(half_k + 127) << 23u) * bitcast<f32>(u32(rest_k + 127) << 23u);
-  return select(0.0, (1.0 + p) * power, x >= -87.3);
+  let scaled = (1.0 + p) * bitcast<f32>(u32(half_k + 127) << 23u) * bitcast<f32>(u32(rest_k + 127) << 23u);
+  return select(0.0, scaled, x >= -87.3);
 }

@@ -20,7 +20,7 @@ pub mod wgsl;
 use crate::error::Result;
 use crate::graph::Expansion;
 use crate::tensor::{DType, Dims, HostData};
-pub use params::{Field, KernelParams, Number, Role};
+pub use params::{Field, KernelParams, NoParams, Number, Role};
 pub use reference::{HostArgs, Real, Reference};
 
 /// What a kernel does with a port.

@@ -23,6 +23,12 @@ kernels! {
     }
     /// Laplacian and Gaussian kernels, landmarks and Nyström attention.
     laplacian { kernel_matrix, pool_tokens, nystrom_row, nystrom_attention, nystrom_map; nystrom }
+    /// Functions of single elements.
+    elementwise { exp_scale }
+    /// Pictures to numbers and back, and work on the token grid.
+    image { to_linear, oklab, patchify, colormap, depthwise_conv }
+    /// Searches for what should not be there.
+    check { find_nonfinite, nonfinite_parts, nonfinite_merge }
 }
 
 /// The kernel of a name.

@@ -17,6 +17,8 @@ macro_rules! kernels {
 kernels! {
     /// Dense linear algebra.
     linalg { matmul }
+    /// Attention forms whose cost is all pairs of tokens.
+    attention { attention_rows, attention_merge, exact_attention }
 }
 
 /// The kernel of a name.

@@ -6,12 +6,19 @@
 pub mod arrays;
 pub mod attention;
 pub mod backend;
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod error;
 pub mod graph;
 pub mod kernel;
 pub mod kernels;
 pub mod tensor;
+#[cfg(feature = "vision")]
+pub mod vision;
 #[cfg(feature = "cli")]
 mod whole_file;
 
 pub use error::{Error, Result};
+pub use kernel::params;
+#[cfg(feature = "wgpu")]
+pub use wgpu;

@@ -3,6 +3,7 @@
 //! A backend that this build lacks is a value that answers with [`Error::NotBuilt`], so that callers carry no `cfg`.
 
 pub mod cpu;
+pub mod device;
 #[cfg(feature = "wgpu")]
 pub mod wgpu;
 #[cfg(not(feature = "wgpu"))]

@@ -388,6 +388,9 @@ pub struct KernelSpec {
     pub params: &'static [Field],
     /// Parameter values `wgattn eval` starts from.
     pub defaults: fn() -> Vec<u8>,
+    /// Completes dimensions that only outputs have, from the inputs' and the parameters, for callers that give only
+    /// inputs (`wgattn eval`); `None` where every dimension is an input's.
+    pub output_dims: Option<fn(&mut Dims, &[u8])>,
     /// What the dimensions and parameters must satisfy beyond equal names; the message says what is wrong.
     pub check: fn(&Dims, &[u8]) -> std::result::Result<(), String>,
     /// How it runs on wgpu.

@@ -263,35 +263,49 @@ impl FeatureBasis {
     ///
     /// Errors: [`FeatureError::Picture`]; [`FeatureError::Length`] if the grid's patch differs from the fitted one.
     pub fn project(&self, image: &LinearImage, grid: &TokenGrid) -> Result<Vec<f32>, FeatureError> {
+        let all: Vec<usize> = (0..grid.tokens()).collect();
+        self.project_tokens(image, grid, &all)
+    }
+
+    /// The features of some tokens `[h, len, d]` on the CPU, summed in f64.
+    ///
+    /// Errors: as [`Self::project`], and [`FeatureError::Length`] for a token outside the grid.
+    pub fn project_tokens(
+        &self,
+        image: &LinearImage,
+        grid: &TokenGrid,
+        tokens: &[usize],
+    ) -> Result<Vec<f32>, FeatureError> {
         check_picture(image, grid)?;
         if grid.patch_len() != self.patch_len {
-            return Err(FeatureError::Length {
-                what: "patch",
-                expected: self.patch_len,
-                got: grid.patch_len(),
-            });
+            return Err(FeatureError::Length { what: "patch", expected: self.patch_len, got: grid.patch_len() });
         }
-        let (n, d, p) = (grid.tokens(), self.head_dim, self.patch_len);
+        if let Some(&got) = tokens.iter().find(|t| **t >= grid.tokens()) {
+            return Err(FeatureError::Length { what: "token", expected: grid.tokens(), got });
+        }
+        let (d, p) = (self.head_dim, self.patch_len);
         let lab = oklab_picture(image);
-        let mut q = self.place_terms(grid);
-        for (head, block) in q.chunks_exact_mut(n * d).enumerate() {
-            let w = &self.weights[head * p * d..(head + 1) * p * d];
-            block.par_chunks_exact_mut(d).enumerate().for_each_init(
-                || (vec![0f64; p], vec![0f64; d]),
-                |(patch, sum), (token, out)| {
-                    read_patch(&lab, grid, token, patch);
-                    sum.fill(0.0);
-                    for (&value, row) in patch.iter().zip(w.chunks_exact(d)) {
-                        for (s, &weight) in sum.iter_mut().zip(row) {
-                            *s += value * f64::from(weight);
-                        }
+        let mut q = vec![0f32; self.heads * tokens.len() * d];
+        q.par_chunks_exact_mut(d).enumerate().for_each_init(
+            || (vec![0f64; p], vec![0f64; d]),
+            |(patch, sum), (row, out)| {
+                let (head, token) = (row / tokens.len(), tokens[row % tokens.len()]);
+                let (at, t) = (token_place(grid, token), &self.place[head * 3 * d..(head + 1) * 3 * d]);
+                for (j, s) in sum.iter_mut().enumerate() {
+                    *s = at.x * f64::from(t[j]) + at.y * f64::from(t[d + j]) + f64::from(t[2 * d + j]);
+                }
+                read_patch(&lab, grid, token, patch);
+                let w = &self.weights[head * p * d..(head + 1) * p * d];
+                for (&value, line) in patch.iter().zip(w.chunks_exact(d)) {
+                    for (s, &weight) in sum.iter_mut().zip(line) {
+                        *s += value * f64::from(weight);
                     }
-                    for (o, s) in out.iter_mut().zip(sum.iter()) {
-                        *o = (f64::from(*o) + s) as f32;
-                    }
-                },
-            );
-        }
+                }
+                for (o, s) in out.iter_mut().zip(sum.iter()) {
+                    *o = *s as f32;
+                }
+            },
+        );
         Ok(q)
     }
 }

@@ -9,3 +9,4 @@ pub mod grid;
 pub mod image;
 pub mod overlay;
 pub mod palette;
+pub mod scene;

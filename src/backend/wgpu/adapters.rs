@@ -29,7 +29,7 @@ fn kind(device_type: ::wgpu::DeviceType) -> DeviceKind {
 }
 
 /// wgpu's facts in our words. GL reports llvmpipe as "other"; its name tells.
-pub(super) fn device_info(info: &::wgpu::AdapterInfo) -> DeviceInfo {
+pub(crate) fn device_info(info: &::wgpu::AdapterInfo) -> DeviceInfo {
     let name = info.name.to_lowercase();
     let software = name.contains("llvmpipe") || name.contains("swiftshader") || name.contains("softpipe");
     DeviceInfo {

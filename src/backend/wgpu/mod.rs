@@ -14,6 +14,7 @@ use super::{Backend, DeviceInfo, DeviceKind, Program};
 use crate::error::{Error, Result};
 use crate::graph::Graph;
 use crate::kernel::{Caps, Driver};
+pub(crate) use adapters::device_info;
 pub use adapters::{AdapterReport, adapters, list_adapters};
 pub use program::WgpuProgram;
 pub use readback::Ticket;

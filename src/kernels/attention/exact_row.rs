@@ -60,14 +60,18 @@ pub static SPEC: KernelSpec = KernelSpec {
     ports: &[
         Port::read("queries", &["b", "h", "r", "d"]),
         Port::read("k", &["b", "h", "n", "d"]),
-        Port::read("lambda", &["h"]).optional(),
+        Port::read("lambda", &["bandwidths"]).optional(),
         Port::read("log_sum", &["b", "h", "r"]).optional(),
         Port::read("keep", &["b", "h", "n"]).of(DType::U8).broadcast().optional(),
         Port::write("out", &["b", "h", "n", "r"]),
     ],
     params: Params::FIELDS,
     defaults: Params::default_bytes,
-    check: |_, params| match Params::from_bytes(params).metric {
+    output_dims: None,
+    check: |dims, params| match Params::from_bytes(params).metric {
+        1..=2 if dims.find("bandwidths") != dims.find("h") => {
+            Err(format!("lambda needs one bandwidth for each of {} heads", dims.size("h")))
+        }
         0..=2 => Ok(()),
         other => Err(format!("metric is 0, 1 or 2, got {other}")),
     },
@@ -88,12 +92,12 @@ pub static SPEC: KernelSpec = KernelSpec {
     },
     tolerance: Tolerance::SUMS,
     cases: &[
-        Case::new("smallest", &[("b", 1), ("h", 1), ("r", 1), ("n", 1), ("d", 1)], Params::default_bytes)
+        Case::new("smallest", &[("b", 1), ("h", 1), ("r", 1), ("n", 1), ("d", 1), ("bandwidths", 1)], Params::default_bytes)
             .without(&["log_sum", "keep"]).filled(&[("lambda", Fill::Value(4.0))]),
-        Case::new("odd", &[("b", 2), ("h", 3), ("r", 3), ("n", 67), ("d", 7)], Params::default_bytes).filled(&[("lambda", Fill::Uniform(2.0, 6.0))]),
+        Case::new("odd", &[("b", 2), ("h", 3), ("r", 3), ("n", 67), ("d", 7), ("bandwidths", 3)], Params::default_bytes).filled(&[("lambda", Fill::Uniform(2.0, 6.0))]),
         Case::new("softmax", &[("b", 1), ("h", 2), ("r", 1), ("n", 65), ("d", 33)], || Params { scale: 0.17, metric: 0 }.to_bytes())
             .without(&["lambda", "keep"]),
-        Case::new("gaussian", &[("b", 1), ("h", 1), ("r", 2), ("n", 130), ("d", 20)], || Params { metric: 2, ..Params::default() }.to_bytes())
+        Case::new("gaussian", &[("b", 1), ("h", 1), ("r", 2), ("n", 130), ("d", 20), ("bandwidths", 1)], || Params { metric: 2, ..Params::default() }.to_bytes())
             .without(&["log_sum"]).filled(&[("lambda", Fill::Value(9.0))]).shared(&["keep"]),
     ],
     vjp: None,

@@ -119,6 +119,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     ],
     params: &[],
     defaults: Vec::new,
+    output_dims: None,
     check,
     wgpu: OnWgpu::Expand(expand),
     cuda: OnCuda::Absent {

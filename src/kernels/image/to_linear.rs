@@ -82,6 +82,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     ],
     params: &[],
     defaults: Vec::new,
+    output_dims: None,
     check: any_dims,
     wgpu: OnWgpu::Shader(VARIANTS),
     cuda: OnCuda::Absent {

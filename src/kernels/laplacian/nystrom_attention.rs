@@ -360,6 +360,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     ],
     params: Params::FIELDS,
     defaults: Params::default_bytes,
+    output_dims: None,
     check: |_, params| Params::check(params, false),
     wgpu: OnWgpu::Expand(expand),
     cuda: OnCuda::Absent { reason: "expands into the same smaller entries when the CUDA backend is built" },

@@ -107,6 +107,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     ],
     params: Params::FIELDS,
     defaults: Params::default_bytes,
+    output_dims: None,
     check: |dims, params| {
         let p = Params::from_bytes(params);
         if !(1..=2).contains(&p.metric) || p.output != 0 {

@@ -68,6 +68,10 @@ pub static SPEC: KernelSpec = KernelSpec {
     ],
     params: Params::FIELDS,
     defaults: Params::default_bytes,
+    output_dims: Some(|dims, params| {
+        let rows = Params::from_bytes(params).rows.max(1);
+        dims.set("c", dims.size("n").div_ceil(rows).max(1));
+    }),
     check: |dims, params| {
         let p = Params::from_bytes(params);
         if !(1..=2).contains(&p.power) {

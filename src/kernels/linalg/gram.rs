@@ -75,6 +75,10 @@ pub static SPEC: KernelSpec = KernelSpec {
     ],
     params: Params::FIELDS,
     defaults: Params::default_bytes,
+    output_dims: Some(|dims, params| {
+        let rows = Params::from_bytes(params).rows.max(1);
+        dims.set("c", dims.size("n").div_ceil(rows).max(1));
+    }),
     check: |dims, params| check_chunks(dims, Params::from_bytes(params).rows),
     wgpu: OnWgpu::Shader(&[
         tile("tile64", |_| vec![("TILE_K", Constant::U32(16))], |_, _, caps| caps.workgroup_bytes >= 8192),

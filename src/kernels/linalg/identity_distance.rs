@@ -60,6 +60,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     ports: &[Port::read("p", &["b", "h", "m", "m"]), Port::write("out", &["b", "h", "1"])],
     params: Params::FIELDS,
     defaults: Params::default_bytes,
+    output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
     cuda: OnCuda::Absent { reason: "becomes a block reduction when the CUDA backend is built" },

@@ -92,6 +92,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     ],
     params: Params::FIELDS,
     defaults: Params::default_bytes,
+    output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
     cuda: OnCuda::Absent { reason: "becomes a batched library Cholesky when the CUDA backend is built" },

@@ -43,6 +43,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     ],
     params: &[],
     defaults: Vec::new,
+    output_dims: None,
     check: any_dims,
     wgpu: OnWgpu::Expand(expand),
     cuda: OnCuda::Absent { reason: "becomes batched GEMM and a block reduction when the CUDA backend is built" },

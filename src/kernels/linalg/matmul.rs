@@ -183,6 +183,11 @@ pub static SPEC: KernelSpec = KernelSpec {
     ],
     params: Params::FIELDS,
     defaults: Params::default_bytes,
+    output_dims: Some(|dims, params| {
+        let (rows, _, _, cols) = depth(dims, &Params::from_bytes(params));
+        dims.set("n", rows);
+        dims.set("p", cols);
+    }),
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
     cuda: OnCuda::Absent { reason: "becomes a batched library GEMM when the CUDA backend is built" },

@@ -359,6 +359,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     ],
     params: Params::FIELDS,
     defaults: Params::default_bytes,
+    output_dims: None,
     check,
     wgpu: OnWgpu::Expand(expand),
     cuda: OnCuda::Absent { reason: "becomes batched GEMM and a block kernel when the CUDA backend is built" },

@@ -95,6 +95,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     ports: &[Port::read("a", &["b", "h", "m", "m"]), Port::write("residuals", &["t", "b", "h"])],
     params: Params::FIELDS,
     defaults: Params::default_bytes,
+    output_dims: None,
     check,
     wgpu: OnWgpu::Expand(expand),
     cuda: OnCuda::Absent { reason: "becomes batched GEMM and a block reduction when the CUDA backend is built" },

@@ -43,6 +43,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     ],
     params: params::NoParams::FIELDS,
     defaults: Vec::new,
+    output_dims: None,
     check: any_dims,
     wgpu: OnWgpu::Shader(&[Variant::only(
         "linalg/row_affine.wgsl",

@@ -49,6 +49,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     ],
     params: Params::FIELDS,
     defaults: Params::default_bytes,
+    output_dims: None,
     check: any_dims,
     wgpu: OnWgpu::Shader(&[Variant::only(
         "linalg/row_dot.wgsl",

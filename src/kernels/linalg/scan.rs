@@ -55,6 +55,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     ports: &[Port::read("x", &["b", "h", "n"]), Port::write("out", &["b", "h", "n"])],
     params: &[],
     defaults: Vec::new,
+    output_dims: None,
     check: any_dims,
     wgpu: OnWgpu::Shader(VARIANTS),
     cuda: OnCuda::Absent { reason: "becomes a block scan when the CUDA backend is built" },

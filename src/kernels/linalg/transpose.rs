@@ -67,6 +67,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     ports: &[Port::read("x", &["b", "h", "n", "m"]), Port::write("out", &["b", "h", "m", "n"])],
     params: &[],
     defaults: Vec::new,
+    output_dims: None,
     check: any_dims,
     wgpu: OnWgpu::Shader(VARIANTS),
     cuda: OnCuda::Absent { reason: "becomes a tile kernel when the CUDA backend is built" },

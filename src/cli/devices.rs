@@ -1,0 +1,77 @@
+//! `wgattn devices`: every adapter with what matters to compute, and the CPU reference.
+
+use super::{Outcome, print_line};
+use crate::backend::cpu::CpuBackend;
+use crate::backend::{Backend as _, DeviceInfo};
+use serde_json::json;
+
+/// Arguments of `wgattn devices`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn fields(info: &DeviceInfo) -> serde_json::Value {
+    json!({ "name": info.name, "backend": info.backend, "type": info.kind.to_string(), "driver": info.driver })
+}
+
+/// Lists the devices.
+pub(super) fn run(args: &Args) -> Outcome {
+    let adapters = list();
+    let cpu = CpuBackend.info();
+    let cuda = "not built yet";
+    if args.json {
+        let mut devices: Vec<serde_json::Value> = adapters.iter().map(|(json, _)| json.clone()).collect();
+        let mut reference = fields(&cpu);
+        reference["index"] = json!("cpu");
+        devices.push(reference);
+        let all = json!({ "devices": devices, "cuda": cuda });
+        return print_line(&serde_json::to_string_pretty(&all)?);
+    }
+    for (_, lines) in &adapters {
+        print_line(lines)?;
+    }
+    if adapters.is_empty() {
+        print_line("no adapters: no Vulkan, Metal, DX12 or GL driver was found")?;
+    }
+    print_line(&format!("cpu  {}", cpu.name))?;
+    print_line(&format!("CUDA: {cuda}"))
+}
+
+#[cfg(not(feature = "wgpu"))]
+fn list() -> Vec<(serde_json::Value, String)> {
+    Vec::new()
+}
+
+#[cfg(feature = "wgpu")]
+fn list() -> Vec<(serde_json::Value, String)> {
+    crate::backend::wgpu::list_adapters().iter().map(describe).collect()
+}
+
+#[cfg(feature = "wgpu")]
+fn describe(report: &crate::backend::wgpu::AdapterReport) -> (serde_json::Value, String) {
+    let (info, (low, high)) = (&report.info, report.subgroup_sizes);
+    let mut json = fields(info);
+    json["index"] = json!(report.index);
+    json["pci"] = json!({ "vendor": report.vendor, "device": report.device, "bus": report.pci_bus });
+    json["subgroup_sizes"] = if high == 0 { json!(null) } else { json!([low, high]) };
+    json["timestamps"] = json!(report.timestamps);
+    json["limits"] = report.limits.iter().map(|(name, value)| ((*name).to_string(), json!(value))).collect();
+    let subgroups = match (low, high) {
+        (_, 0) => "no subgroups".into(),
+        (low, high) if low == high => format!("subgroups of {low}"),
+        (low, high) => format!("subgroups of {low} to {high}"),
+    };
+    let timestamps = if report.timestamps { "timestamps" } else { "no timestamps" };
+    let bus = if report.pci_bus.is_empty() { String::new() } else { format!(" at {}", report.pci_bus) };
+    let mut lines = format!(
+        "{}    {} · {} · {} · {}\n     PCI {:04x}:{:04x}{bus} · {subgroups} · {timestamps}",
+        report.index, info.name, info.backend, info.kind, info.driver, report.vendor, report.device
+    );
+    for (name, value) in &report.limits {
+        lines.push_str(&format!("\n     {name} {value}"));
+    }
+    (json, lines)
+}

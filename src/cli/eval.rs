@@ -1,0 +1,266 @@
+//! `wgattn eval`: any kernel of the registry on arrays from a file, so that other programs can use and check us.
+
+use super::{Failure, Outcome, notice, open_device, print_line};
+use crate::arrays::{self, Array, ArrayData};
+use crate::error::Error;
+use crate::graph::Graph;
+use crate::kernel::{Access, KernelSpec, Number, OnWgpu, Port, Role};
+use crate::kernels::{KERNELS, find};
+use crate::tensor::{DType, Dims, HostData, HostTensor, Shape};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Arguments of `wgattn eval`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Kernel or attention form
+    #[arg(required_unless_present_any = ["list", "describe"])]
+    name: Option<String>,
+    /// List everything that can be run
+    #[arg(long)]
+    list: bool,
+    /// Print formula, source, ports and parameters of one
+    #[arg(long, value_name = "NAME")]
+    describe: Option<String>,
+    /// Arrays by port name: .npz or .safetensors
+    #[arg(long)]
+    inputs: Option<PathBuf>,
+    /// A parameter as key=value; may be given several times
+    #[arg(long = "param", value_name = "KEY=VALUE")]
+    params: Vec<String>,
+    /// Size of a dimension that no input has, as name=size (such as r=1); may be given several times
+    #[arg(long = "dim", value_name = "NAME=SIZE")]
+    dims: Vec<String>,
+    /// auto, cpu, or the index, name or backend of an adapter
+    #[arg(long, default_value = "auto")]
+    device: String,
+    /// Where the outputs go: .npz, .npy (one output) or .safetensors
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Take inputs that hold NaN or infinities
+    #[arg(long)]
+    allow_nonfinite: bool,
+}
+
+/// Runs the subcommand.
+pub(super) fn run(args: &Args) -> Outcome {
+    if args.list {
+        let width = KERNELS.iter().map(|k| k.name.len()).max().unwrap_or(0);
+        return KERNELS.iter().try_for_each(|k| print_line(&format!("{:width$}  {}", k.name, k.formula)));
+    }
+    if let Some(name) = &args.describe {
+        return describe(known(name)?);
+    }
+    let spec = known(args.name.as_deref().unwrap_or_default())?;
+    let (Some(inputs), Some(out)) = (&args.inputs, &args.out) else {
+        return Err(Failure(format!("eval {}: give --inputs FILE.npz|.safetensors and --out FILE", spec.name)));
+    };
+    let arrays = arrays::read(inputs)?;
+    let outputs = evaluate(spec, args, &arrays)?;
+    arrays::write(out, &outputs)?;
+    for (name, array) in &outputs {
+        print_line(&format!("{name} {:?} -> {}", array.shape, out.display()))?;
+    }
+    Ok(())
+}
+
+fn known(name: &str) -> Result<&'static KernelSpec, Failure> {
+    find(name).ok_or_else(|| {
+        let close: Vec<_> = KERNELS.iter().map(|k| k.name).filter(|k| k.contains(name) || name.contains(k)).collect();
+        let hint = if close.is_empty() { "see `wgattn eval --list`".into() } else { format!("did you mean {}?", close.join(", ")) };
+        Failure(format!("nothing is called {name:?}; {hint}"))
+    })
+}
+
+fn describe(spec: &'static KernelSpec) -> Outcome {
+    print_line(&format!("{}: {}\n  source: {}", spec.name, spec.formula, spec.source))?;
+    print_line(match spec.wgpu {
+        OnWgpu::Shader(_) => "  on wgpu: one shader",
+        OnWgpu::Expand(_) => "  on wgpu: several smaller kernels",
+    })?;
+    for port in spec.ports {
+        let direction = if port.access == Access::Read { "in " } else { "out" };
+        let optional = if port.optional { ", optional" } else { "" };
+        let shared = if port.broadcast { ", b and h may be 1" } else { "" };
+        let kind = format!("{:?}", port.dtype).to_lowercase();
+        print_line(&format!("  {direction} {} [{}] {kind}{optional}{shared}", port.name, port.dims.join(", ")))?;
+    }
+    let defaults = (spec.defaults)();
+    for field in spec.params {
+        let bytes = field.bytes_in(spec.params, &defaults);
+        let value = match field.number {
+            Number::F32 => bytemuck::pod_read_unaligned::<f32>(bytes).to_string(),
+            Number::U32 => bytemuck::pod_read_unaligned::<u32>(bytes).to_string(),
+        };
+        let role = if field.role == Role::Fixed { ", compiled in" } else { "" };
+        print_line(&format!("  --param {}={value}  {}{role}", field.name, field.doc.trim()))?;
+    }
+    Ok(())
+}
+
+/// Parameter bytes: the defaults with what was given.
+fn parameters(spec: &'static KernelSpec, given: &[String]) -> Result<Vec<u8>, Failure> {
+    let mut bytes = (spec.defaults)();
+    for entry in given {
+        let names = || spec.params.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
+        let (key, value) = entry.split_once('=').ok_or_else(|| Failure(format!("--param {entry}: expected key=value")))?;
+        let Some(index) = spec.params.iter().position(|f| f.name == key) else {
+            return Err(Failure(format!("{} has no parameter {key:?}; it has [{}]", spec.name, names())));
+        };
+        let wrong = |e: &dyn std::fmt::Display| Failure(format!("--param {entry}: {e}"));
+        let word = match spec.params[index].number {
+            Number::F32 => value.parse::<f32>().map_err(|e| wrong(&e))?.to_le_bytes(),
+            Number::U32 => value.parse::<u32>().map_err(|e| wrong(&e))?.to_le_bytes(),
+        };
+        bytes[4 * index..4 * index + 4].copy_from_slice(&word);
+    }
+    Ok(bytes)
+}
+
+/// An array as the tensor of a port: the port's element type, with leading dimensions of 1 where the array has fewer.
+fn host(spec: &KernelSpec, port: &Port, array: &Array) -> Result<HostTensor, Failure> {
+    let wrong = |reason: String| Failure(format!("{}: port `{}` wants {:?} [{}]: {reason}", spec.name, port.name, port.dtype, port.dims.join(", ")));
+    let mut dims: Vec<u32> = Vec::new();
+    for &size in &array.shape {
+        dims.push(u32::try_from(size).map_err(|_| wrong(format!("a dimension of {size} is too large")))?);
+    }
+    let missing = port.dims.len().saturating_sub(dims.len());
+    let may_lead = port.dims.iter().take(missing).all(|d| *d == "b" || *d == "h");
+    if dims.len() > port.dims.len() && !(port.dtype == DType::Rgba8 && dims.len() == 3) || (missing > 0 && !may_lead) {
+        return Err(wrong(format!("the array has shape {:?}", array.shape)));
+    }
+    dims.splice(0..0, std::iter::repeat_n(1, missing));
+    let cast = |what: &str| wrong(format!("the array holds {what}"));
+    let data = match (port.dtype, &array.data) {
+        (DType::F32, ArrayData::F32(v)) => HostData::F32(v.clone()),
+        // The device computes in f32; the CPU reference keeps the doubles.
+        (DType::F32, ArrayData::F64(v)) => HostData::F64(v.clone()),
+        (DType::U32, ArrayData::U32(v)) => HostData::U32(v.clone()),
+        (DType::U32, ArrayData::I32(v)) => {
+            let words: Result<Vec<u32>, _> = v.iter().map(|x| u32::try_from(*x)).collect();
+            HostData::U32(words.map_err(|_| cast("negative numbers"))?)
+        }
+        (DType::I32, ArrayData::I32(v)) => HostData::I32(v.clone()),
+        (DType::U8, ArrayData::U8(v)) => HostData::U8(v.clone()),
+        (DType::Rgba8, ArrayData::U8(v)) if dims.len() == 3 && dims[2] == 4 => {
+            dims.pop();
+            HostData::Rgba8(v.chunks_exact(4).map(|p| [p[0], p[1], p[2], p[3]]).collect())
+        }
+        (_, data) => return Err(cast(data.dtype())),
+    };
+    Ok(HostTensor::new(Shape::new(&dims)?, data)?)
+}
+
+/// Sizes of all dimensions from the inputs and from --dim; dimensions only outputs have follow from the kernel's own
+/// check, or must be given.
+fn sizes(spec: &KernelSpec, inputs: &[Option<HostTensor>], given: &[String]) -> Result<Dims, Failure> {
+    let mut dims = Dims::default();
+    for broadcast in [false, true] {
+        for (port, tensor) in spec.ports.iter().zip(inputs).filter(|(p, _)| p.broadcast == broadcast) {
+            let Some(tensor) = tensor else { continue };
+            for (name, &size) in port.dims.iter().zip(tensor.shape().dims()) {
+                let known = dims.find(name).unwrap_or(0);
+                if name.parse::<u32>().is_err() && (known == 0 || (broadcast && known == 1)) {
+                    dims.set(name, size);
+                }
+            }
+        }
+    }
+    for entry in given {
+        let wrong = || Failure(format!("--dim {entry}: expected name=size with a dimension of [{}]", spec.dim_names().join(", ")));
+        let (name, size) = entry.split_once('=').ok_or_else(wrong)?;
+        let name = spec.dim_names().into_iter().find(|n| *n == name).ok_or_else(wrong)?;
+        dims.set(name, size.parse().map_err(|_| wrong())?);
+    }
+    Ok(dims)
+}
+
+fn evaluate(spec: &'static KernelSpec, args: &Args, arrays: &BTreeMap<String, Array>) -> Result<BTreeMap<String, Array>, Failure> {
+    for name in arrays.keys() {
+        if spec.port_index(name).is_none_or(|i| spec.ports[i].access == Access::Write) {
+            let ports: Vec<_> = spec.ports.iter().filter(|p| p.access == Access::Read).map(|p| p.name).collect();
+            return Err(Failure(format!("{}: the inputs hold `{name}`, which is no input; inputs are [{}]", spec.name, ports.join(", "))));
+        }
+    }
+    let mut inputs = Vec::new();
+    for port in spec.ports {
+        let array = arrays.get(port.name).filter(|_| port.access == Access::Read);
+        let tensor = array.map(|a| host(spec, port, a)).transpose()?;
+        if let (Some(tensor), false) = (&tensor, args.allow_nonfinite) {
+            tensor.check_finite(port.name)?;
+        }
+        inputs.push(tensor);
+    }
+    let params = parameters(spec, &args.params)?;
+    let mut dims = sizes(spec, &inputs, &args.dims)?;
+    if let Some(complete) = spec.output_dims {
+        complete(&mut dims, &params);
+    }
+    let mut graph = Graph::new(spec.name);
+    let mut tensors = Vec::new();
+    for (port, input) in spec.ports.iter().zip(&inputs) {
+        tensors.push(match (port.access, input) {
+            (Access::Read, Some(input)) => Some(graph.input(port.name, input.shape(), port.dtype)),
+            (Access::Read, None) => None,
+            (Access::Write, _) => {
+                let mut shape = Vec::new();
+                for name in port.dims {
+                    let known = name.parse().ok().or_else(|| dims.find(name));
+                    shape.push(match known {
+                        Some(size) => size,
+                        None if *name == "b" || *name == "h" => 1,
+                        None => return Err(Failure(format!("{}: no input tells dimension `{name}`; give --dim {name}=SIZE", spec.name))),
+                    });
+                }
+                Some(graph.transient(port.name, Shape::new(&shape)?, port.dtype))
+            }
+        });
+    }
+    graph.pass_bytes(spec, &params, &tensors).map_err(|e| Failure(strip_place(&e)))?;
+    for (port, tensor) in spec.ports.iter().zip(&tensors) {
+        if let (Access::Write, Some(tensor)) = (port.access, tensor) {
+            graph.output(*tensor)?;
+        }
+    }
+    let backend = open_device(&args.device)?;
+    let mut program = backend.compile(&graph)?;
+    for (tensor, input) in tensors.iter().zip(&inputs) {
+        if let (Some(tensor), Some(input)) = (tensor, input) {
+            program.write(*tensor, input)?;
+        }
+    }
+    let timings = program.run()?;
+    notice(format_args!("{} on {}: {:.3} ms, shader compilation included", spec.name, backend.info().name, 1e3 * timings.wall_seconds));
+    let mut outputs = BTreeMap::new();
+    for (port, tensor) in spec.ports.iter().zip(&tensors) {
+        if let (Access::Write, Some(tensor)) = (port.access, tensor) {
+            outputs.insert(port.name.to_string(), array_of(&program.read(*tensor)?));
+        }
+    }
+    Ok(outputs)
+}
+
+/// A graph error without the place in our own source, which tells a user of the command line nothing.
+fn strip_place(error: &Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" (src") {
+        Some(at) => text[..at].to_string(),
+        None => text,
+    }
+}
+
+fn array_of(tensor: &HostTensor) -> Array {
+    let mut shape: Vec<usize> = tensor.shape().dims().iter().map(|&d| d as usize).collect();
+    let data = match tensor.data() {
+        HostData::F32(v) => ArrayData::F32(v.clone()),
+        HostData::F64(v) => ArrayData::F64(v.clone()),
+        HostData::U32(v) => ArrayData::U32(v.clone()),
+        HostData::I32(v) => ArrayData::I32(v.clone()),
+        HostData::U8(v) => ArrayData::U8(v.clone()),
+        HostData::Rgba8(v) => {
+            shape.push(4);
+            ArrayData::U8(v.as_flattened().to_vec())
+        }
+    };
+    Array { shape, data }
+}

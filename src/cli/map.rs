@@ -1,0 +1,430 @@
+//! `wgattn map`: the attention of clicked pixels over photographs.
+
+use super::{Failure, Outcome, notice, open_device, print_line};
+use crate::arrays::{Array, ArrayData};
+use crate::attention::{Attention, Landmarks, Normalisation};
+use crate::backend::{Backend, DeviceKind, Timings};
+use crate::graph::human_bytes;
+use crate::vision::image::Photo;
+use crate::vision::overlay::{Overlay, OverlayOptions};
+use crate::vision::scene::{MapKernel, MapPath, RowNormalisation, Rows, Scene, SceneOptions, fuse, relative_error, scaled_to_one};
+use clap::ValueEnum;
+use glam::UVec2;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+
+/// Arguments of `wgattn map`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Photographs, folders of photographs, or glob patterns
+    #[arg(required = true)]
+    images: Vec<String>,
+    /// Clicked pixel as X,Y; may be given several times
+    #[arg(long, required = true, value_parser = parse_pixel)]
+    at: Vec<UVec2>,
+    /// Similarity of queries and keys
+    #[arg(long, value_enum, default_value_t)]
+    kernel: KernelArg,
+    /// How rows are computed; auto is exact for few tokens
+    #[arg(long, value_enum, default_value_t)]
+    path: PathArg,
+    /// Landmarks: strided:SIDE, adaptive:SIDE, pooled:CELL, mixed:CELL, segments:COUNT, or given:T,T,…
+    #[arg(long, value_parser = parse_landmarks)]
+    landmarks: Option<Landmarks>,
+    /// Normalisation of the rows
+    #[arg(long, value_enum)]
+    normalise: Option<NormaliseArg>,
+    /// Named settings: default, paper, train, official, official_fixed
+    #[arg(long, default_value = "default")]
+    preset: String,
+    /// Bandwidth λ > 0 for all heads; chosen per head for a mean kernel value of 0.1 if left out
+    #[arg(long)]
+    lambda: Option<f32>,
+    /// ε > 0 on the diagonal of the landmark matrix [default: 0.001, 0.01 in paper and official presets]
+    #[arg(long)]
+    epsilon: Option<f32>,
+    /// Side of a patch in pixels
+    #[arg(long, default_value_t = crate::vision::grid::DEFAULT_PATCH)]
+    patch: u32,
+    /// Distance of neighbouring tokens in pixels
+    #[arg(long, default_value_t = crate::vision::grid::DEFAULT_STRIDE)]
+    stride: u32,
+    /// Most tokens; larger pictures are reduced first
+    #[arg(long, default_value_t = crate::vision::grid::DEFAULT_MAX_TOKENS)]
+    max_tokens: usize,
+    /// Number of heads
+    #[arg(long, default_value_t = 4)]
+    heads: usize,
+    /// Show one head instead of the mean over heads
+    #[arg(long)]
+    head: Option<usize>,
+    /// auto, cpu, or the index, name or backend of an adapter (see `wgattn devices`)
+    #[arg(long, default_value = "auto")]
+    device: String,
+    /// Overlay to write, or the folder for several pictures [default: NAME-attention.png here]
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Also write the map as .npy (queries, rows, columns), divided by its largest magnitude; a folder for several pictures
+    #[arg(long)]
+    raw: Option<PathBuf>,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum KernelArg {
+    #[default]
+    Laplacian,
+    Gaussian,
+    Softmax,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum PathArg {
+    #[default]
+    Auto,
+    Nystrom,
+    Exact,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum NormaliseArg {
+    None,
+    Sum,
+    Row,
+    Col,
+    Cheap,
+    Softpp,
+}
+
+fn parse_pixel(text: &str) -> Result<UVec2, String> {
+    let (x, y) = text.split_once(',').ok_or("expected X,Y such as 120,80")?;
+    let number = |t: &str| t.trim().parse::<u32>().map_err(|e| format!("{t:?}: {e}; expected X,Y such as 120,80"));
+    Ok(UVec2::new(number(x)?, number(y)?))
+}
+
+fn parse_landmarks(text: &str) -> Result<Landmarks, String> {
+    let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+    let number = |default: u32| match rest {
+        "" => Ok(default),
+        rest => rest.parse::<u32>().ok().filter(|n| *n > 0).ok_or(format!("{rest:?} is not a number of 1 or more")),
+    };
+    match kind {
+        "strided" => Ok(Landmarks::Strided { side: number(7)? }),
+        "adaptive" => Ok(Landmarks::Adaptive { side: number(7)? }),
+        "pooled" => Ok(Landmarks::Pooled { cell: number(8)? }),
+        "mixed" => Ok(Landmarks::Mixed { cell: number(8)? }),
+        "segments" => Ok(Landmarks::Segments { count: number(49)? }),
+        "given" => {
+            let tokens: Result<Vec<u32>, _> = rest.split(',').map(str::parse).collect();
+            tokens.map(|tokens| Landmarks::Given { tokens }).map_err(|e| format!("{rest:?}: {e}"))
+        }
+        other => Err(format!("{other:?} is none of strided, adaptive, pooled, mixed, segments, given")),
+    }
+}
+
+impl Args {
+    fn options(&self) -> Result<SceneOptions, Failure> {
+        let mut attention = Attention::preset(&self.preset)?;
+        if let Some(landmarks) = &self.landmarks {
+            attention.landmarks = landmarks.clone();
+        }
+        if let Some(epsilon) = self.epsilon {
+            attention.epsilon = epsilon;
+        }
+        let normalisation = match self.normalise {
+            None => RowNormalisation::Map(attention.normalisation),
+            Some(NormaliseArg::Sum) => RowNormalisation::Sum,
+            Some(NormaliseArg::None) => RowNormalisation::Map(Normalisation::None),
+            Some(NormaliseArg::Row) => RowNormalisation::Map(Normalisation::Row),
+            Some(NormaliseArg::Col) => RowNormalisation::Map(Normalisation::Col),
+            Some(NormaliseArg::Cheap) => RowNormalisation::Map(Normalisation::Cheap),
+            Some(NormaliseArg::Softpp) => RowNormalisation::Map(Normalisation::Softpp),
+        };
+        if let Some(head) = self.head.filter(|h| *h >= self.heads) {
+            return Err(Failure(format!("head {head}: expected 0 to {}; there are {} heads", self.heads.saturating_sub(1), self.heads)));
+        }
+        Ok(SceneOptions {
+            patch: self.patch,
+            stride: self.stride,
+            max_tokens: self.max_tokens,
+            heads: self.heads,
+            kernel: match self.kernel {
+                KernelArg::Laplacian => MapKernel::Laplacian,
+                KernelArg::Gaussian => MapKernel::Gaussian,
+                KernelArg::Softmax => MapKernel::Softmax,
+            },
+            path: match self.path {
+                PathArg::Auto => MapPath::Auto,
+                PathArg::Nystrom => MapPath::Nystrom,
+                PathArg::Exact => MapPath::Exact,
+            },
+            normalisation,
+            lambda: self.lambda,
+            attention,
+            ..SceneOptions::default()
+        })
+    }
+}
+
+/// Files of the arguments: each file, the pictures of each folder, the matches of each pattern.
+fn files(images: &[String]) -> Result<Vec<PathBuf>, Failure> {
+    const SUFFIXES: [&str; 8] = ["png", "jpg", "jpeg", "webp", "gif", "bmp", "tif", "tiff"];
+    let is_picture = |path: &PathBuf| {
+        let suffix = path.extension().map(|s| s.to_string_lossy().to_lowercase());
+        path.is_file() && suffix.is_some_and(|s| SUFFIXES.contains(&s.as_str()))
+    };
+    let mut list = Vec::new();
+    for image in images {
+        let path = Path::new(image);
+        let mut found: Vec<PathBuf> = if path.is_dir() {
+            let entries = std::fs::read_dir(path).map_err(|e| Failure(format!("folder {image}: {e}")))?;
+            entries.filter_map(Result::ok).map(|e| e.path()).filter(is_picture).collect()
+        } else if path.exists() || !image.contains(['*', '?', '[']) {
+            vec![path.to_path_buf()]
+        } else {
+            let matches = glob::glob(image).map_err(|e| Failure(format!("pattern {image}: {e}")))?;
+            matches.filter_map(Result::ok).filter(is_picture).collect()
+        };
+        if found.is_empty() {
+            return Err(Failure(format!("{image}: no pictures there (png, jpg, webp, gif, bmp, tiff)")));
+        }
+        found.sort();
+        list.append(&mut found);
+    }
+    Ok(list)
+}
+
+/// Runs the subcommand.
+pub(super) fn run(args: &Args) -> Outcome {
+    let options = args.options()?;
+    let files = files(&args.images)?;
+    let several = files.len() > 1;
+    if several {
+        for folder in args.out.iter().chain(&args.raw) {
+            std::fs::create_dir_all(folder).map_err(|e| {
+                Failure(format!("{}: {e}; with several pictures, --out and --raw are folders", folder.display()))
+            })?;
+        }
+    }
+    let backend = open_device(&args.device)?;
+    let show_progress = several && std::io::stderr().is_terminal();
+    let bar = if show_progress { indicatif::ProgressBar::new(files.len() as u64) } else { indicatif::ProgressBar::hidden() };
+    let mut reports = Vec::new();
+    let mut failed = 0;
+    for file in &files {
+        let outcome = one(args, &options, backend.as_ref(), file, several);
+        bar.inc(1);
+        match outcome {
+            Ok((report, text)) => {
+                reports.push(report);
+                if !args.json {
+                    bar.suspend(|| print_line(&text))?;
+                }
+            }
+            Err(failure) if several => {
+                failed += 1;
+                bar.suspend(|| eprintln!("error: {}", failure.0));
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    bar.finish_and_clear();
+    if args.json {
+        let all = if several { json!(reports) } else { reports.pop().unwrap_or_default() };
+        print_line(&serde_json::to_string_pretty(&all)?)?;
+    }
+    match failed {
+        0 => Ok(()),
+        failed => Err(Failure(format!("{failed} of {} pictures failed", files.len()))),
+    }
+}
+
+/// Where a result of `file` goes.
+fn target(given: Option<&PathBuf>, several: bool, file: &Path, suffix: &str) -> PathBuf {
+    let name = format!("{}{suffix}", file.file_stem().map_or_else(|| "picture".into(), |s| s.to_string_lossy()));
+    match given {
+        Some(folder) if several || folder.is_dir() => folder.join(name),
+        Some(path) => path.clone(),
+        None => PathBuf::from(name),
+    }
+}
+
+/// One picture: its report as JSON and as text.
+fn one(args: &Args, options: &SceneOptions, backend: &dyn Backend, file: &Path, several: bool) -> Result<(serde_json::Value, String), Failure> {
+    let photo = Photo::open(file)?;
+    let queries = u32::try_from(args.at.len()).map_err(|_| Failure("too many --at".into()))?;
+    let scene = Scene::new(&photo, options, queries)?;
+    // Refused before any work is done on the device.
+    args.at.iter().try_for_each(|pixel| scene.grid.token_at(*pixel).map(drop))?;
+    scene.notices.iter().for_each(|n| notice(format_args!("{}: {n}", file.display())));
+    let mut program = scene.compile(backend)?;
+    let first = scene.rows(program.as_mut(), &args.at)?;
+    // A second, profiled run gives the times without shader compilation, where it costs little.
+    let rows = if first.timings.wall_seconds < 5.0 {
+        program.set_profiling(true);
+        scene.rows(program.as_mut(), &args.at)?
+    } else {
+        first.clone()
+    };
+    let fused: Vec<Vec<f32>> = rows.rows.iter().map(|heads| fuse(heads, args.head)).collect();
+    if let Some(bad) = fused.iter().flatten().position(|x| !x.is_finite()) {
+        return Err(Failure(format!("{}: element {bad} of the map is not finite; λ may be too small for this picture", file.display())));
+    }
+    let maps: Vec<Vec<f32>> = fused.iter().map(|m| scaled_to_one(m)).collect();
+    // Several clicks share a picture: their maps are averaged there, and apart in the raw file.
+    let shown = scaled_to_one(&fuse(&maps, None));
+    let overlay = Overlay::draw(&photo, &scene.grid, &shown, &args.at, &OverlayOptions::default())?;
+    overlay.notices.iter().for_each(|n| notice(format_args!("{}: {n}", file.display())));
+    let out = target(args.out.as_ref(), several, file, "-attention.png");
+    overlay.save(&out)?;
+    let raw = args.raw.as_ref().map(|raw| target(Some(raw), several, file, ".npy"));
+    if let Some(raw) = &raw {
+        let shape = vec![maps.len(), scene.grid.rows(), scene.grid.cols()];
+        let array = Array { shape, data: ArrayData::F32(maps.concat()) };
+        crate::arrays::write(raw, &BTreeMap::from([(crate::arrays::NPY_NAME.to_string(), array)]))?;
+    }
+    let report = Report { args, scene: &scene, rows: &rows, first: &first.timings, backend, file, out: &out, raw: raw.as_deref() };
+    Ok((report.json(), report.text()))
+}
+
+/// The facts of one run, told twice.
+struct Report<'a> {
+    args: &'a Args,
+    scene: &'a Scene,
+    rows: &'a Rows,
+    first: &'a Timings,
+    backend: &'a dyn Backend,
+    file: &'a Path,
+    out: &'a Path,
+    raw: Option<&'a Path>,
+}
+
+impl Report<'_> {
+    /// Error of each query's fused row against the exact one, or why there is none.
+    fn errors(&self) -> Result<Vec<f64>, &'static str> {
+        let Some(exact) = &self.rows.exact else {
+            return Err(if self.scene.exact { "the rows are exact" } else { "n/a: this normalisation has no exact row that costs O(n)" });
+        };
+        let head = self.args.head;
+        Ok(self.rows.rows.iter().zip(exact).map(|(a, b)| relative_error(&fuse(a, head), &fuse(b, head))).collect())
+    }
+
+    /// Mean of the exact rows over queries, heads and keys.
+    fn mean_kernel(&self) -> Option<f64> {
+        let bare = self.scene.exact && !matches!(self.args.kernel, KernelArg::Softmax) && !matches!(self.args.normalise, Some(NormaliseArg::Sum));
+        let exact = if bare { &self.rows.rows } else { self.rows.exact.as_ref()? };
+        let values: Vec<f64> = exact.iter().flatten().flatten().map(|x| f64::from(*x)).collect();
+        Some(values.iter().sum::<f64>() / values.len().max(1) as f64)
+    }
+
+    /// The head with the largest residual.
+    fn worst_inverse(&self) -> Option<[f32; 4]> {
+        self.rows.status.iter().copied().max_by(|a, b| a[0].total_cmp(&b[0]))
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let info = self.backend.info();
+        let grid = &self.scene.grid;
+        let (stride, patch) = (grid.effective_stride(), grid.effective_patch());
+        let errors = self.errors();
+        json!({
+            "image": self.file.display().to_string(),
+            "at": self.args.at.iter().map(|p| [p.x, p.y]).collect::<Vec<_>>(),
+            "device": { "name": info.name, "backend": info.backend, "type": info.kind.to_string(), "driver": info.driver },
+            "tokens": grid.tokens(),
+            "grid": { "rows": grid.rows(), "columns": grid.cols() },
+            "stride_pixels": [stride.x, stride.y],
+            "patch_pixels": [patch.x, patch.y],
+            "path": if self.scene.exact { "exact" } else { "nystrom" },
+            "landmarks": self.scene.landmarks,
+            "lambda": self.scene.lambda,
+            "mean_kernel_value": self.mean_kernel(),
+            "inverse": self.rows.status.iter().map(|s| json!({
+                "residual": s[0], "largest_row_sum": s[1], "steps": s[2], "code": s[3],
+            })).collect::<Vec<_>>(),
+            "relative_error": errors.as_ref().ok(),
+            "relative_error_note": errors.as_ref().err(),
+            "timing_source": self.rows.timings.source.to_string(),
+            "passes": self.rows.timings.steps.iter().map(|s| json!({
+                "kernel": s.kernel, "variant": s.variant, "seconds": s.seconds, "cpu_seconds": s.cpu_seconds,
+            })).collect::<Vec<_>>(),
+            "first_run_seconds": self.first.wall_seconds,
+            "memory_bytes": {
+                "transient": self.rows.memory.transient,
+                "transient_without_sharing": self.rows.memory.transient_unshared,
+                "inputs_and_outputs": self.rows.memory.external,
+                "staging": self.rows.memory.staging,
+            },
+            "out": self.out.display().to_string(),
+            "raw": self.raw.map(|r| r.display().to_string()),
+        })
+    }
+
+    fn text(&self) -> String {
+        let info = self.backend.info();
+        let grid = &self.scene.grid;
+        let size = grid.photo_size();
+        let at: Vec<String> = self.args.at.iter().map(|p| format!("{},{}", p.x, p.y)).collect();
+        let badge = if info.kind == DeviceKind::Software { " · software driver" } else { "" };
+        let mut lines = vec![
+            format!("{} ({} × {}) at {}", self.file.display(), size.x, size.y, at.join(" ")),
+            format!("  device     {} · {}{badge}", info.name, info.backend),
+            format!(
+                "  tokens     {} ({} × {}), patch {:.4} px, stride {:.4} px",
+                grid.tokens(), grid.cols(), grid.rows(), grid.effective_patch().x, grid.effective_stride().x
+            ),
+        ];
+        lines.push(match self.scene.exact {
+            true => "  path       exact".into(),
+            false => format!("  path       Nyström with {} landmarks", self.scene.landmarks),
+        });
+        if !matches!(self.args.kernel, KernelArg::Softmax) {
+            let lambda: Vec<String> = self.scene.lambda.iter().map(|l| format!("{l:.4}")).collect();
+            let mean = self.mean_kernel().map_or_else(String::new, |m| format!("; mean kernel value of the row {m:.3}"));
+            lines.push(format!("  λ          {} per head{mean}", lambda.join(" ")));
+        }
+        if let Some([residual, _, steps, code]) = self.worst_inverse() {
+            let code = match code as u32 {
+                0 => "",
+                1 => "; Cholesky took over",
+                2 => "; Cholesky took over with 10 ε",
+                _ => "; FAILED: raise --epsilon",
+            };
+            lines.push(format!("  inverse    {steps} Newton–Schulz steps, residual {residual:.1e}{code}"));
+        }
+        lines.push(match self.errors() {
+            Ok(errors) => {
+                let list: Vec<String> = errors.iter().map(|e| format!("{e:.3}")).collect();
+                format!("  error      {} of the exact row (‖approximate − exact‖ / ‖exact‖)", list.join(" "))
+            }
+            Err(why) => format!("  error      {why}"),
+        });
+        let steps = &self.rows.timings.steps;
+        let total: f64 = steps.iter().map(|s| s.seconds).sum();
+        lines.push(match steps.is_empty() {
+            true => format!("  time       {:.1} ms with shader compilation, not profiled", 1e3 * self.first.wall_seconds),
+            false => format!(
+                "  time       {:.2} ms in {} passes ({}); first run {:.0} ms with shader compilation",
+                1e3 * total, steps.len(), self.rows.timings.source, 1e3 * self.first.wall_seconds
+            ),
+        });
+        for step in steps {
+            let cpu = step.cpu_seconds.map_or_else(String::new, |s| format!("  {:>9.3} ms CPU", 1e3 * s));
+            lines.push(format!("             {:>9.3} ms{cpu}  {}/{}", 1e3 * step.seconds, step.kernel, step.variant));
+        }
+        let memory = self.rows.memory;
+        lines.push(format!(
+            "  memory     {} transient ({} without sharing), {} staging, {} inputs and outputs",
+            human_bytes(memory.transient), human_bytes(memory.transient_unshared), human_bytes(memory.staging), human_bytes(memory.external)
+        ));
+        lines.push(format!("  wrote      {}", self.out.display()));
+        if let Some(raw) = self.raw {
+            lines.push(format!("             {}", raw.display()));
+        }
+        lines.join("\n")
+    }
+}

@@ -1,0 +1,88 @@
+//! The command line: one file per subcommand.
+//!
+//! Results go to stdout, everything else to stderr; with `--json`, stdout is only JSON. Exit codes: 0 done, 1 failed,
+//! 2 wrong usage.
+
+mod bench;
+mod devices;
+mod eval;
+mod map;
+mod shaders;
+
+use clap::{Parser, Subcommand};
+use std::fmt::Display;
+use std::process::ExitCode;
+
+/// Attention of linear cost on any GPU: maps of photographs, kernels on arrays, devices and speed.
+#[derive(Debug, Parser)]
+#[command(name = "wgattn", version, about, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Draw the attention of clicked pixels over photographs
+    Map(map::Args),
+    /// List adapters and what they offer
+    Devices(devices::Args),
+    /// Run any kernel or attention form on arrays from a file
+    Eval(eval::Args),
+    /// Time kernels and compare them with what the device can do
+    Bench(bench::Args),
+    /// Print the joined WGSL of kernels
+    Shaders(shaders::Args),
+}
+
+/// What stops a subcommand: one line for the user.
+#[derive(Debug)]
+struct Failure(String);
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        // Drivers' messages may span lines; the first says what happened.
+        Self(error.to_string().lines().map(str::trim).collect::<Vec<_>>().join(" "))
+    }
+}
+
+type Outcome = Result<(), Failure>;
+
+/// Something the user should know that is no result.
+fn notice(text: impl Display) {
+    eprintln!("note: {text}");
+}
+
+/// Prints a line of results; a closed pipe ends the program quietly, as in any filter.
+fn print_line(text: &str) -> Outcome {
+    use std::io::Write as _;
+    match writeln!(std::io::stdout(), "{text}") {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure(format!("writing to standard output: {e}"))),
+        _ => Ok(()),
+    }
+}
+
+/// Opens a device and tells what there is to tell about it.
+fn open_device(asked: &str) -> Result<Box<dyn crate::backend::Backend>, Failure> {
+    let opened = crate::backend::device::open(asked)?;
+    opened.notices.iter().for_each(notice);
+    Ok(opened.backend)
+}
+
+/// Runs the program with the process's arguments.
+pub fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Map(args) => map::run(&args),
+        Command::Devices(args) => devices::run(&args),
+        Command::Eval(args) => eval::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Shaders(args) => shaders::run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure(message)) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

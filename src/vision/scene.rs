@@ -1,0 +1,444 @@
+//! A photograph's attention: the whole road from pixels to the rows of clicked queries, recorded as one graph.
+//!
+//! linear RGB → OKLab → patches → features per head (q = k) → landmarks → rows of the approximate attention matrix, and the
+//! exact rows of the same queries beside them. Clicking elsewhere, another λ or another picture of the same size change
+//! inputs only; nothing is compiled again.
+
+use super::bandwidth::{DEFAULT_MEAN_KERNEL, MAX_LAMBDA_TOKENS, Metric, default_lambda};
+use super::features::{FeatureBasis, FeatureError, FeatureOptions, sample_indices, token_place};
+use super::grid::{GridError, TokenGrid};
+use super::image::{ImageError, LinearImage, Photo};
+use crate::attention::{Attention, Kernel, Masks, Normalisation};
+use crate::backend::{Backend, Memory, Program, Timings};
+use crate::error::Error;
+use crate::graph::Graph;
+use crate::kernels::attention::{exact_attention, exact_row};
+use crate::kernels::image::{oklab, patchify};
+use crate::kernels::laplacian::pool_tokens;
+use crate::kernels::linalg::matmul::{self, Inputs};
+use crate::params::NoParams;
+use crate::tensor::{DType, HostData, HostTensor, Shape, Tensor};
+use glam::UVec2;
+
+/// Tokens whose patches are held at once.
+const STRIP_TOKENS: u32 = 65_536;
+
+/// What can go wrong between a photograph and its map.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SceneError {
+    /// The engine.
+    #[error(transparent)]
+    Engine(#[from] Error),
+    /// The picture.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// The token grid.
+    #[error(transparent)]
+    Grid(#[from] GridError),
+    /// The features.
+    #[error(transparent)]
+    Feature(#[from] FeatureError),
+}
+
+/// Similarity of a map: the two kernels that have a Nyström form, and softmax for comparison.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MapKernel {
+    /// exp(−‖q − k‖₁/λ).
+    #[default]
+    Laplacian,
+    /// exp(−‖q − k‖²/λ).
+    Gaussian,
+    /// softmax(f·f/√d) on the unscaled features f.
+    Softmax,
+}
+
+/// How rows are computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MapPath {
+    /// Exact where there are at most twice as many tokens as landmarks, Nyström otherwise.
+    #[default]
+    Auto,
+    /// Always Nyström.
+    Nystrom,
+    /// Always exact.
+    Exact,
+}
+
+/// Normalisation of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowNormalisation {
+    /// One of the Nyström forms; `None` also for exact rows.
+    Map(Normalisation),
+    /// Divided by the row's sum; exact rows only.
+    Sum,
+}
+
+/// Everything that shapes a scene.
+#[derive(Clone, Debug)]
+pub struct SceneOptions {
+    /// Side of a patch in working pixels.
+    pub patch: u32,
+    /// Distance of neighbouring tokens in working pixels.
+    pub stride: u32,
+    /// Most tokens; a larger picture is reduced first.
+    pub max_tokens: usize,
+    /// Heads.
+    pub heads: usize,
+    /// Features per head.
+    pub head_dim: usize,
+    /// Similarity.
+    pub kernel: MapKernel,
+    /// Nyström or exact.
+    pub path: MapPath,
+    /// Normalisation of the rows.
+    pub normalisation: RowNormalisation,
+    /// Bandwidth for all heads; `None` = per head such that the mean kernel value is 0.1.
+    pub lambda: Option<f32>,
+    /// Landmarks, ε, inverse. Its kernel and normalisation are set from the fields above.
+    pub attention: Attention,
+}
+
+impl Default for SceneOptions {
+    fn default() -> Self {
+        Self {
+            patch: super::grid::DEFAULT_PATCH,
+            stride: super::grid::DEFAULT_STRIDE,
+            max_tokens: super::grid::DEFAULT_MAX_TOKENS,
+            heads: 4,
+            head_dim: 32,
+            kernel: MapKernel::Laplacian,
+            path: MapPath::Auto,
+            normalisation: RowNormalisation::Map(Normalisation::None),
+            lambda: None,
+            attention: Attention::default(),
+        }
+    }
+}
+
+/// A recorded scene.
+#[derive(Debug)]
+pub struct Scene {
+    /// The token grid over the photograph.
+    pub grid: TokenGrid,
+    /// Bandwidth per head (1 for softmax, which has none).
+    pub lambda: Vec<f32>,
+    /// Landmarks in use; 0 on the exact path.
+    pub landmarks: u32,
+    /// Whether rows are exact.
+    pub exact: bool,
+    /// Queries per run.
+    pub queries: u32,
+    /// What the user should know: a reduced picture, the path taken.
+    pub notices: Vec<String>,
+    graph: Graph,
+    heads: u32,
+    image: LinearImage,
+    inputs: SceneInputs,
+    row: Tensor,
+    exact_row: Option<Tensor>,
+    status: Option<Tensor>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct SceneInputs {
+    image: Tensor,
+    lambda: Tensor,
+    cells: Tensor,
+}
+
+/// Rows of all queries after a run.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    /// `[query][head][token]`.
+    pub rows: Vec<Vec<Vec<f32>>>,
+    /// The exact rows where the map is approximate and has an exact twin that costs O(n d).
+    pub exact: Option<Vec<Vec<Vec<f32>>>>,
+    /// Per head: residual, largest row sum, steps, code; empty on the exact path.
+    pub status: Vec<[f32; 4]>,
+    /// Times of the run.
+    pub timings: Timings,
+    /// Memory the program holds.
+    pub memory: Memory,
+}
+
+/// Mean over heads, or one head.
+pub fn fuse(heads: &[Vec<f32>], head: Option<usize>) -> Vec<f32> {
+    match head {
+        Some(head) => heads.get(head).cloned().unwrap_or_default(),
+        None => {
+            let share = 1.0 / heads.len().max(1) as f32;
+            let tokens = heads.first().map_or(0, Vec::len);
+            (0..tokens).map(|t| heads.iter().map(|h| h[t]).sum::<f32>() * share).collect()
+        }
+    }
+}
+
+/// Divides by the largest magnitude, so that a map ends at ±1; a row of zeros stays.
+pub fn scaled_to_one(map: &[f32]) -> Vec<f32> {
+    let largest = map.iter().fold(0.0_f32, |m, x| m.max(x.abs()));
+    let factor = if largest > 0.0 { largest } else { 1.0 };
+    map.iter().map(|x| x / factor).collect()
+}
+
+/// ‖approximate − exact‖₂ / ‖exact‖₂.
+pub fn relative_error(approximate: &[f32], exact: &[f32]) -> f64 {
+    let square = |x: f32| f64::from(x) * f64::from(x);
+    let gap: f64 = approximate.iter().zip(exact).map(|(a, b)| square(a - b)).sum();
+    let size: f64 = exact.iter().map(|x| square(*x)).sum();
+    if size > 0.0 { (gap / size).sqrt() } else { gap.sqrt() }
+}
+
+impl Scene {
+    /// Reads the photograph's tokens and features and records the graph for `queries` clicked tokens at a time.
+    ///
+    /// Errors: options out of range, more landmarks than tokens, a normalisation the path does not have.
+    pub fn new(photo: &Photo, options: &SceneOptions, queries: u32) -> Result<Self, SceneError> {
+        check(options)?;
+        let grid = TokenGrid::plan(photo.size(), options.patch, options.stride, options.max_tokens)?;
+        let image = photo.working(grid.working_size())?;
+        let fit = FeatureOptions { heads: options.heads, head_dim: options.head_dim, ..FeatureOptions::default() };
+        let basis = FeatureBasis::fit(&image, &grid, &fit)?;
+        let mut notices: Vec<String> = photo.notices().to_vec();
+        notices.extend(grid.notice());
+
+        let (rows, cols) = (narrow("grid rows", grid.rows())?, narrow("grid columns", grid.cols())?);
+        let count = options.attention.landmarks.cells(rows, cols).map(|c| c.len());
+        let exact = match (options.path, options.kernel) {
+            (MapPath::Nystrom, MapKernel::Softmax) => {
+                let remedy = "use --path exact, or the laplacian or gaussian kernel";
+                return Err(Error::value("path of the softmax kernel", "exact", "nystrom", remedy).into());
+            }
+            (MapPath::Exact, _) | (MapPath::Auto, MapKernel::Softmax) => true,
+            (MapPath::Nystrom, _) => false,
+            (MapPath::Auto, _) => {
+                let small = count.as_ref().is_ok_and(|m| grid.tokens() <= 2 * m) || grid.tokens() <= 2;
+                if small {
+                    notices.push(format!(
+                        "{} tokens are at most twice the landmarks: the exact kernel is used instead of Nyström",
+                        grid.tokens()
+                    ));
+                }
+                small
+            }
+        };
+        let landmarks = if exact { 0 } else { narrow("landmarks", count?)? };
+        if let (true, RowNormalisation::Map(n)) = (exact, options.normalisation) {
+            if n != Normalisation::None {
+                let (expected, remedy) = ("none or sum", "use --path nystrom for row, col, cheap and softpp");
+                return Err(Error::value("normalisation of exact rows", expected, format!("{n:?}").to_lowercase(), remedy).into());
+            }
+        }
+        if let (false, RowNormalisation::Sum) = (exact, options.normalisation) {
+            let remedy = "an approximate row can sum to 0 or less; use --path exact";
+            return Err(Error::value("normalisation of Nyström rows", "none, row, col, cheap or softpp", "sum", remedy).into());
+        }
+        let lambda = bandwidths(options, &basis, &image, &grid)?;
+
+        let recorded = record(&basis, &grid, &image, options, exact, queries)?;
+        Ok(Self {
+            grid,
+            lambda,
+            landmarks,
+            exact,
+            queries,
+            notices,
+            graph: recorded.graph,
+            heads: narrow("heads", options.heads)?,
+            image,
+            inputs: recorded.inputs,
+            row: recorded.row,
+            exact_row: recorded.exact_row,
+            status: recorded.status,
+        })
+    }
+
+    /// The recorded graph.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// Compiles the scene and gives it the picture.
+    ///
+    /// Errors: as [`Backend::compile`].
+    pub fn compile(&self, backend: &dyn Backend) -> Result<Box<dyn Program>, SceneError> {
+        let mut program = backend.compile(&self.graph)?;
+        let shape = [self.image.rows() as u32, self.image.cols() as u32, 3];
+        program.write(self.inputs.image, &HostTensor::f32(shape, self.image.samples().to_vec())?)?;
+        program.write(self.inputs.lambda, &HostTensor::f32([self.heads], self.lambda.clone())?)?;
+        Ok(program)
+    }
+
+    /// Rows of the attention matrix for photograph pixels, one per query of the scene.
+    ///
+    /// Errors: pixels outside the photograph, a number of them that is not the scene's, a failing device.
+    pub fn rows(&self, program: &mut dyn Program, at: &[UVec2]) -> Result<Rows, SceneError> {
+        if at.len() != self.queries as usize {
+            let remedy = "make the scene for as many queries as you ask";
+            return Err(Error::value("queries", self.queries.to_string(), at.len(), remedy).into());
+        }
+        let mut cells = Vec::new();
+        for pixel in at {
+            let token = narrow("token", self.grid.token_at(*pixel)?)?;
+            cells.extend([0, 0, 1, token, token + 1]);
+        }
+        let cells = HostTensor::new(Shape::from([self.queries, 5]), HostData::U32(cells))?;
+        program.write(self.inputs.cells, &cells)?;
+        let timings = program.run()?;
+        let rows = self.split(&program.read(self.row)?);
+        let exact = match self.exact_row {
+            Some(tensor) => Some(self.split(&program.read(tensor)?)),
+            None => None,
+        };
+        let status = match self.status {
+            Some(tensor) => program.read(tensor)?.to_f32().chunks_exact(4).map(|c| [c[0], c[1], c[2], c[3]]).collect(),
+            None => Vec::new(),
+        };
+        Ok(Rows { rows, exact, status, timings, memory: program.memory() })
+    }
+
+    /// `[1, h, n, r]` as `[query][head][token]`.
+    fn split(&self, tensor: &HostTensor) -> Vec<Vec<Vec<f32>>> {
+        let (data, tokens, queries) = (tensor.to_f32(), self.grid.tokens(), self.queries as usize);
+        let head = |q: usize, h: usize| (0..tokens).map(|t| data[(h * tokens + t) * queries + q]).collect();
+        (0..queries).map(|q| (0..self.heads as usize).map(|h| head(q, h)).collect()).collect()
+    }
+}
+
+fn check(options: &SceneOptions) -> Result<(), Error> {
+    if let Some(lambda) = options.lambda.filter(|l| !(l.is_finite() && *l > 0.0)) {
+        return Err(Error::value("lambda", "a finite number > 0", lambda, "leave it out to have it chosen from the picture"));
+    }
+    let epsilon = options.attention.epsilon;
+    if !(epsilon.is_finite() && epsilon > 0.0) {
+        return Err(Error::value("epsilon", "a finite number > 0", epsilon, "use 1e-3"));
+    }
+    Ok(())
+}
+
+fn narrow(what: &str, x: usize) -> Result<u32, Error> {
+    u32::try_from(x).map_err(|_| Error::value(what, "fewer than 2^32", x, "use a smaller picture"))
+}
+
+fn bandwidths(options: &SceneOptions, basis: &FeatureBasis, image: &LinearImage, grid: &TokenGrid) -> Result<Vec<f32>, SceneError> {
+    if let Some(lambda) = options.lambda {
+        return Ok(vec![lambda; options.heads]);
+    }
+    let metric = match options.kernel {
+        MapKernel::Softmax => return Ok(vec![1.0; options.heads]),
+        MapKernel::Laplacian => Metric::L1,
+        MapKernel::Gaussian => Metric::SquaredL2,
+    };
+    let tokens = sample_indices(grid.tokens(), MAX_LAMBDA_TOKENS);
+    let sample = basis.project_tokens(image, grid, &tokens)?;
+    let shape = [options.heads, tokens.len(), options.head_dim];
+    Ok(default_lambda(&sample, shape, metric, DEFAULT_MEAN_KERNEL)?.into_iter().map(|x| x as f32).collect())
+}
+
+struct Recorded {
+    graph: Graph,
+    inputs: SceneInputs,
+    row: Tensor,
+    exact_row: Option<Tensor>,
+    status: Option<Tensor>,
+}
+
+fn record(basis: &FeatureBasis, grid: &TokenGrid, image: &LinearImage, options: &SceneOptions, exact: bool, queries: u32) -> Result<Recorded, Error> {
+    let mut graph = Graph::new("map");
+    let shape = [narrow("rows", image.rows())?, narrow("columns", image.cols())?, 3];
+    let pixels = graph.input("image", shape, DType::F32);
+    let (heads, d) = (narrow("heads", options.heads)?, narrow("head_dim", options.head_dim)?);
+    let lambda = graph.input("lambda", [heads], DType::F32);
+    let cells = graph.input("query cells", [queries, 5], DType::U32);
+    let inputs = SceneInputs { image: pixels, lambda, cells };
+
+    let lab = graph.transient("OKLab", shape, DType::F32);
+    graph.pass(&oklab::SPEC, &NoParams {}, &[Some(pixels), Some(lab)])?;
+    let tokens = narrow("tokens", grid.tokens())?;
+    let features = graph.transient("features", [1, heads, tokens, d], DType::F32);
+    record_features(&mut graph, basis, grid, lab, features)?;
+
+    // The clicked tokens' features: "pooling" over cells of one token each, on a grid of one row.
+    let clicked = graph.transient("queries", [1, heads, queries, d], DType::F32);
+    let found = graph.transient("queries exist", [1, heads, queries], DType::U32);
+    let params = pool_tokens::Params { grid_cols: tokens };
+    graph.pass(&pool_tokens::SPEC, &params, &[Some(features), None, Some(cells), None, Some(clicked), Some(found)])?;
+
+    let metric = match options.kernel {
+        MapKernel::Softmax => 0,
+        MapKernel::Laplacian => Kernel::Laplacian.metric(),
+        MapKernel::Gaussian => Kernel::Gaussian.metric(),
+    };
+    // Queries and keys carry d^−½ each; softmax wants f·f/√d of the features without it, which is √d q·k.
+    let scale = (d as f32).sqrt();
+    let bandwidth = (metric != 0).then_some(lambda);
+    let normalised = options.normalisation == RowNormalisation::Sum || metric == 0;
+    let bare_twin = exact || options.normalisation == RowNormalisation::Map(Normalisation::None);
+    let mut exact_row = None;
+    if bare_twin {
+        let log_sum = if normalised {
+            let ones = graph.constant("ones", HostTensor::f32([1, heads, tokens, 1], vec![1.0; (heads * tokens) as usize])?);
+            let sums = graph.transient("row of ones", [1, heads, queries, 1], DType::F32);
+            let log_sum = graph.transient("log sum", [1, heads, queries], DType::F32);
+            let params = exact_attention::Params { scale, metric, ..Default::default() };
+            let args = [Some(clicked), Some(features), Some(ones), bandwidth, None, None, None, Some(sums), Some(log_sum)];
+            graph.pass(&exact_attention::SPEC, &params, &args)?;
+            Some(log_sum)
+        } else {
+            None
+        };
+        let row = graph.transient("exact row", [1, heads, tokens, queries], DType::F32);
+        let params = exact_row::Params { scale, metric };
+        graph.pass(&exact_row::SPEC, &params, &[Some(clicked), Some(features), bandwidth, log_sum, None, Some(row)])?;
+        graph.output(row)?;
+        exact_row = Some(row);
+    }
+    if let (true, Some(row)) = (exact, exact_row) {
+        return Ok(Recorded { graph, inputs, row, exact_row: None, status: None });
+    }
+    let normalisation = match options.normalisation {
+        RowNormalisation::Map(n) => n,
+        RowNormalisation::Sum => Normalisation::None,
+    };
+    let kernel = if metric == 2 { Kernel::Gaussian } else { Kernel::Laplacian };
+    let attention = Attention { kernel, normalisation, ..options.attention.clone() };
+    let sides = (narrow("grid rows", grid.rows())?, narrow("grid columns", grid.cols())?);
+    let map = attention.record_map(&mut graph, clicked, (features, features), lambda, sides, Masks::default())?;
+    graph.output(map.out)?;
+    graph.output(map.status)?;
+    Ok(Recorded { graph, inputs, row: map.out, exact_row, status: Some(map.status) })
+}
+
+/// features = patches W + places T, strip by strip so that the patches never exist all at once.
+fn record_features(graph: &mut Graph, basis: &FeatureBasis, grid: &TokenGrid, lab: Tensor, features: Tensor) -> Result<(), Error> {
+    let (heads, tokens, d) = (features.dim(1), features.dim(2), features.dim(3));
+    let p = narrow("patch", basis.patch_len())?;
+    let weights = graph.constant("W", HostTensor::f32([1, heads, p, d], basis.weights().to_vec())?);
+    let place_weights = graph.constant("T", HostTensor::f32([1, heads, 3, d], basis.place_weights().to_vec())?);
+    let place = |token: usize| {
+        let at = token_place(grid, token);
+        [at.x as f32, at.y as f32, 1.0]
+    };
+    let cols = narrow("grid columns", grid.cols())?;
+    let plain = matmul::Params::default();
+    for first in (0..tokens).step_by(STRIP_TOKENS as usize) {
+        let count = STRIP_TOKENS.min(tokens - first);
+        let patches = graph.transient("patches", [1, 1, count, p], DType::F32);
+        let params = patchify::Params { patch_size: grid.patch(), stride: grid.stride(), grid_cols: cols, first_token: first };
+        graph.pass(&patchify::SPEC, &params, &[Some(lab), Some(patches)])?;
+        let places: Vec<f32> = (first..first + count).flat_map(|t| place(t as usize)).collect();
+        let places = graph.constant("places", HostTensor::f32([1, 1, count, 3], places)?);
+        // All heads at once where the strip is everything; a strip of one head is contiguous, of several it is not.
+        let parts = if count == tokens { vec![0..heads] } else { (0..heads).map(|h| h..h + 1).collect() };
+        for part in parts {
+            let w = graph.slice(weights, 1, part.clone())?;
+            let t = graph.slice(place_weights, 1, part.clone())?;
+            let whole = graph.slice(features, 1, part)?;
+            let out = if count == tokens { whole } else { graph.slice(whole, 2, first..first + count)? };
+            let terms = matmul::record(graph, "place terms", Inputs::new(places, t), plain)?;
+            let inputs = Inputs { residual: Some(terms), ..Inputs::new(patches, w) };
+            matmul::record_into(graph, inputs, plain, out)?;
+        }
+    }
+    Ok(())
+}

@@ -7,6 +7,7 @@ mod adapters;
 mod pipeline;
 mod program;
 mod readback;
+mod self_test;
 mod timing;
 mod window;
 
@@ -17,6 +18,7 @@ use crate::kernel::{Caps, Driver};
 pub use adapters::{AdapterReport, adapters, list_adapters};
 pub use program::WgpuProgram;
 pub use readback::Ticket;
+pub use self_test::{SelfTestFailure, run_checks, self_test, self_test_in};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 

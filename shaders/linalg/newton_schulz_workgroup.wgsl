@@ -1,6 +1,9 @@
-// The scaled Newton-Schulz iteration of one small matrix in one workgroup: packed lower triangles of A, X and Y = A X in
-// workgroup memory, a 4 x 4 block of the lower triangle per thread in registers. All iterates are polynomials in A, so
-// half of each product is enough. Gershgorin's bound u, the number of steps and the residual are found here as well.
+// The scaled Newton-Schulz iteration of one small matrix in one workgroup: packed lower triangles of A and X in workgroup
+// memory, rows of Y = A X as many at a time as fit beside them, and the next X's 4 x 4 blocks in registers, one per
+// thread. Gershgorin's bound u, the number of steps and the residual are found here as well.
+//
+// Only the lower triangle of X Y is computed, but all of Y: A X is symmetric only up to rounding, and making it so
+// would keep the errors of X from cancelling in the next step; they would grow by the condition of A instead.
 @group(0) @binding(1) var<storage, read> a: array<f32>;
 @group(0) @binding(2) var<storage, read_write> x: array<f32>;
 @group(0) @binding(3) var<storage, read_write> residual: array<f32>;
@@ -13,7 +16,8 @@ const LAST: u32 = M - 1u;
 
 var<workgroup> packed_a: array<f32, PACKED>;
 var<workgroup> packed_x: array<f32, PACKED>;
-var<workgroup> packed_y: array<f32, PACKED>;
+// PANEL rows of Y, four columns to a word.
+var<workgroup> panel: array<vec4f, PANEL * BLOCKS_PER_SIDE>;
 var<workgroup> partial: array<f32, THREADS>;
 
 fn triangle(i: u32) -> u32 { return i * (i + 1u) / 2u; }
@@ -39,25 +43,6 @@ fn block_of_ax(row0: u32, col0: u32) -> mat4x4f {
     c3 += packed_a[at_a.w] * line;
     at_a += walk(rows, k);
     at_x += walk(cols, k);
-  }
-  return mat4x4f(c0, c1, c2, c3);
-}
-
-// The same of X Y.
-fn block_of_xy(row0: u32, col0: u32) -> mat4x4f {
-  let rows = four_rows(row0);
-  let cols = four_rows(col0);
-  var at_x = starts(rows);
-  var at_y = starts(cols);
-  var c0 = vec4f(); var c1 = vec4f(); var c2 = vec4f(); var c3 = vec4f();
-  for (var k = 0u; k < M; k++) {
-    let line = vec4f(packed_y[at_y.x], packed_y[at_y.y], packed_y[at_y.z], packed_y[at_y.w]);
-    c0 += packed_x[at_x.x] * line;
-    c1 += packed_x[at_x.y] * line;
-    c2 += packed_x[at_x.z] * line;
-    c3 += packed_x[at_x.w] * line;
-    at_x += walk(rows, k);
-    at_y += walk(cols, k);
   }
   return mat4x4f(c0, c1, c2, c3);
 }
@@ -103,11 +88,13 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   for (var i = 0u; i < M; i++) { u = max(u, partial[i]); }
   let l = params.epsilon;
   // delta and its gap 1 - delta: far from convergence the gap is the small number, near it delta is.
-  let first_gap = 2.0 * l / (max(u, l) + l);
+  let own_bound = params.upper == 0.0;
+  let upper = select(params.upper, u, own_bound);
+  let first_gap = 2.0 * l / (max(upper, l) + l);
   var gap = first_gap;
   var delta = 1.0 - gap;
   var total_steps = params.most_steps;
-  if (params.a_priori != 0u) {
+  if (own_bound) {
     // One step more than the bound asks for: at the bound alone up to `tolerance` is left in X.
     total_steps = 1u;
     for (var k = 1u; k < params.most_steps; k++) {
@@ -131,29 +118,46 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   let row0 = 4u * block_row;
   let col0 = 4u * (thread - triangle(block_row));
   let busy = thread < BLOCKS;
+  let rows = four_rows(row0);
   gap = first_gap;
   delta = 1.0 - gap;
   var taken = 0u;
   // The bound of the loop is a uniform and its barriers are met by everyone, though the last rounds may be idle: how many
   // steps are needed is the same for all threads, but not every compiler can see that.
   for (var k = 0u; k < params.most_steps; k++) {
-    let working = busy && k < total_steps;
-    workgroupBarrier(); // X is complete
-    if (working) {
-      var y = block_of_ax(row0, col0);
-      for (var r = 0u; r < 4u; r++) {
-        for (var c = 0u; c < 4u; c++) {
-          if (row0 + r < M && col0 + c <= row0 + r) { packed_y[triangle(row0 + r) + col0 + c] = y[r][c]; }
+    let working = k < total_steps;
+    var n0 = vec4f(); var n1 = vec4f(); var n2 = vec4f(); var n3 = vec4f();
+    var at_x = starts(rows);
+    for (var from_row = 0u; from_row < M; from_row += PANEL) {
+      workgroupBarrier(); // X is complete, and the last panel has been read
+      if (working) {
+        for (var block = thread; block < PANEL / 4u * BLOCKS_PER_SIDE; block += THREADS) {
+          let line = block / BLOCKS_PER_SIDE * 4u;
+          let place = block % BLOCKS_PER_SIDE;
+          let y = block_of_ax(from_row + line, 4u * place);
+          panel[line * BLOCKS_PER_SIDE + place] = y[0];
+          panel[(line + 1u) * BLOCKS_PER_SIDE + place] = y[1];
+          panel[(line + 2u) * BLOCKS_PER_SIDE + place] = y[2];
+          panel[(line + 3u) * BLOCKS_PER_SIDE + place] = y[3];
+        }
+      }
+      workgroupBarrier(); // the panel is complete
+      if (working && busy) {
+        for (var row = 0u; row < min(PANEL, M - from_row); row++) {
+          let y = panel[row * BLOCKS_PER_SIDE + col0 / 4u];
+          n0 += packed_x[at_x.x] * y;
+          n1 += packed_x[at_x.y] * y;
+          n2 += packed_x[at_x.z] * y;
+          n3 += packed_x[at_x.w] * y;
+          at_x += walk(rows, from_row + row);
         }
       }
     }
-    workgroupBarrier(); // Y is complete
-    var next = mat4x4f();
-    if (working) { next = block_of_xy(row0, col0); }
+    let next = mat4x4f(n0, n1, n2, n3);
     workgroupBarrier(); // nobody reads X any more
     let wide = 1.0 + gap * (1.0 + delta);
     let scale = 2.0 / wide;
-    if (working) {
+    if (working && busy) {
       for (var r = 0u; r < 4u; r++) {
         for (var c = 0u; c < 4u; c++) {
           if (row0 + r < M && col0 + c <= row0 + r) {
@@ -169,10 +173,10 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   }
   workgroupBarrier(); // X is complete
   var sum = 0.0;
-  if (HAS_RESIDUAL && busy) {
-    sum = square_miss(row0, col0);
-    // A X is symmetric only up to rounding, so the block above the diagonal is computed, not assumed.
-    if (row0 != col0) { sum += square_miss(col0, row0); }
+  if (HAS_RESIDUAL) {
+    for (var block = thread; block < BLOCKS_PER_SIDE * BLOCKS_PER_SIDE; block += THREADS) {
+      sum += square_miss(block / BLOCKS_PER_SIDE * 4u, block % BLOCKS_PER_SIDE * 4u);
+    }
   }
   partial[thread] = sum;
   for (var half = THREADS / 2u; half > 0u; half /= 2u) {

@@ -7,6 +7,7 @@ mod adapters;
 mod pipeline;
 mod program;
 mod readback;
+mod self_test;
 mod timing;
 mod window;
 
@@ -18,6 +19,7 @@ pub(crate) use adapters::device_info;
 pub use adapters::{AdapterReport, adapters, list_adapters};
 pub use program::WgpuProgram;
 pub use readback::Ticket;
+pub use self_test::{SelfTestFailure, run_checks, self_test, self_test_in};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 

@@ -7,8 +7,9 @@
 //!   [`OK`], [`BY_CHOLESKY`], [`BY_CHOLESKY_SHIFTED`] (then the residual is against A + 9ε I) or [`FAILED`].
 //! * f32 throughout: half precision stalls at a residual of 1e-2.
 //!
-//! Where the residual exceeds 1e-2, Cholesky takes over for that matrix; if a pivot is not positive, once more with
-//! 9ε added to the diagonal; if that fails too, `x` keeps the iterate and the status says so.
+//! Where the residual exceeds 1e-2, Cholesky takes over for that matrix (m ≤ 200); if a pivot is not positive or the
+//! residual no better, once more with 9ε added to the diagonal; if that fails too, `x` keeps the iterate and the status
+//! says so.
 //!
 //! Start factors are each matrix's own, never a maximum over the batch, so one hard head changes nothing for others.
 //!
@@ -76,6 +77,11 @@ impl Params {
     /// Whether the mode's A may be other than symmetric.
     pub fn is_general(&self) -> bool {
         matches!(self.mode, NYSTROMFORMER | PLAIN)
+    }
+
+    /// Whether Cholesky may take over for matrices of size m.
+    pub fn has_fallback(&self, m: u32) -> bool {
+        self.fallback != 0 && !self.is_general() && m <= inverse_fallback::MOST_ROWS
     }
 
     fn bound(&self, upper: f64) -> Bound {
@@ -174,10 +180,11 @@ pub(super) struct Iterate<T> {
     pub(super) steps: u32,
 }
 
-/// The iteration of one matrix, with the matrix's own bound.
+/// The iteration of one matrix: with its own bound, or with the worst case's where the number of steps is given, so that
+/// all devices then go the same way.
 pub(super) fn iterate<T: Real>(a: &[T], m: usize, p: &Params) -> Iterate<T> {
     let upper = dense::row_norm(a, m);
-    let factors = p.factors(upper.wide());
+    let factors = p.factors(if p.steps == 0 { upper.wide() } else { p.worst_upper(m as u32) });
     let mut x = start(a, m, p.mode, T::of(f64::from(p.epsilon)));
     for &factor in &factors {
         x = step(a, &x, m, p.mode, T::of(factor));
@@ -227,7 +234,7 @@ fn reference<T: Real>(args: &mut HostArgs<T>, exact: bool) -> Result<()> {
             }
         };
         let residual = dense::distance_from_identity(&dense::product(a, &x, m), m, m);
-        let (x, residual, code) = accept(a, x, residual, m, epsilon, p.fallback != 0 && !p.is_general());
+        let (x, residual, code) = accept(a, x, residual, m, epsilon, p.has_fallback(m as u32));
         (x, [residual, upper, T::of(f64::from(steps)), T::of(f64::from(code))])
     };
     let (x, status): (Vec<_>, Vec<_>) = (0..args.dims.batches() as usize).into_par_iter().map(invert).unzip();
@@ -304,7 +311,7 @@ fn expand(e: &mut Expansion<'_>) -> Result<()> {
             epsilon: p.epsilon,
             tolerance: p.tolerance,
             most_steps: p.steps_for(p.worst_upper(m)),
-            a_priori: u32::from(p.steps == 0),
+            upper: if p.steps == 0 { 0.0 } else { p.worst_upper(m) as f32 },
         };
         let args = [Some(a), Some(iterate), Some(residual), Some(bound)];
         e.graph.pass(&newton_schulz_workgroup::SPEC, &params, &args)?;
@@ -323,7 +330,7 @@ fn expand(e: &mut Expansion<'_>) -> Result<()> {
     };
     let status = e.port_if("status");
     let status = status.unwrap_or_else(|| e.graph.transient("status", [b, h, 4], DType::F32));
-    let params = inverse_fallback::Params { epsilon: p.epsilon, fallback: u32::from(p.fallback != 0 && !p.is_general()) };
+    let params = inverse_fallback::Params { epsilon: p.epsilon, fallback: u32::from(p.has_fallback(m)) };
     let args = [Some(a), Some(iterate), Some(residual), Some(bound), Some(x), Some(status)];
     e.graph.pass(&inverse_fallback::SPEC, &params, &args)?;
     Ok(())
@@ -409,6 +416,10 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("two_steps", &heads(2, 20), || Params { steps: 2, fallback: 0, ..Default::default() }.to_bytes())
             .filled(MILD),
         Case::new("by_cholesky", &heads(2, 33), || Params { steps: 2, ..Default::default() }.to_bytes()).filled(SPREAD),
+        Case::new("hundred_and_ninety_six_by_cholesky", &heads(2, 196), || {
+            Params { steps: 2, ..Default::default() }.to_bytes()
+        })
+        .filled(SPREAD),
         Case::new("by_cholesky_shifted", &heads(2, 18), || {
             Params { epsilon: 1e-2, steps: 12, ..Default::default() }.to_bytes()
         })

@@ -1,7 +1,7 @@
 //! The scaled Newton–Schulz iteration of small matrices, one workgroup each, in one dispatch.
 //!
-//! Packed lower triangles of A, X and AX fill the workgroup's memory: m ≤ 51 in 16 KiB, m ≤ 73 in 32 KiB. u and from it
-//! the number of steps and their factors are found inside.
+//! Packed lower triangles of A and X and some rows of AX fill the workgroup's memory: m ≤ 56 in 16 KiB, m ≤ 83 in
+//! 32 KiB. u and from it the number of steps and their factors are found inside.
 //!
 //! * `a`, `x` `[b, h, m, m]`, symmetric; `residual` `[b, h, 1]`: ‖I − AX‖_F, if asked for; `bound` `[b, h, 2]`: u and the
 //!   steps that were taken, counted as they were taken.
@@ -21,8 +21,9 @@ params! {
         live tolerance: f32 = 1e-4,
         /// No more steps than this
         live most_steps: u32 = MOST_STEPS,
-        /// 1 for as many steps as the bound asks for and one more, 0 for exactly `most_steps`
-        live a_priori: u32 = 1,
+        /// Upper bound of the spectrum that the factors come from, with exactly `most_steps` steps; 0 for the matrix's own
+        /// u, with as many steps as its bound asks for and one more
+        live upper: f32 = 0.0,
     }
 }
 
@@ -32,22 +33,33 @@ fn threads(m: u32) -> u32 {
     (blocks * (blocks + 1) / 2).max(m).next_power_of_two().max(64)
 }
 
+/// Bytes of workgroup memory with so many rows of AX in it.
+fn workgroup_bytes(m: u32, panel: u32) -> u32 {
+    let triangle = (2 * m * (m + 1)).next_multiple_of(16);
+    2 * triangle + 16 * panel * m.div_ceil(4) + 4 * threads(m)
+}
+
+/// Rows of AX that fit: in 16 KiB if there is room for eight, else in 32 KiB.
+fn panel(m: u32) -> u32 {
+    let all = m.next_multiple_of(4);
+    let fitting = |bytes: u32| (1..=all / 4).map(|blocks| 4 * blocks).rev().find(|&rows| workgroup_bytes(m, rows) <= bytes);
+    fitting(16 << 10).filter(|&rows| rows >= all.min(8)).or_else(|| fitting(32 << 10)).unwrap_or(4)
+}
+
 /// Whether a device has the workgroup memory and the threads for matrices of size m.
 pub fn fits(m: u32, caps: &Caps) -> bool {
-    let words = u64::from(m) * (u64::from(m) + 1) / 2;
-    // A block per thread: at most 256.
-    m <= 84 && threads(m) <= caps.invocations.min(256) && {
-        let triangle = (4 * words).next_multiple_of(16);
-        3 * triangle + 4 * u64::from(threads(m)) <= u64::from(caps.workgroup_bytes)
-    }
+    // 88 rows are 253 blocks, the most that 256 threads can hold.
+    m <= 88 && threads(m) <= caps.invocations.min(256) && workgroup_bytes(m, panel(m)) <= caps.workgroup_bytes
 }
 
 fn check(_: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     let p = Params::from_bytes(params);
     whole::check_bounds(p.epsilon, p.tolerance, 1.0)?;
-    if p.most_steps > MOST_STEPS || p.a_priori > 1 {
-        let got = (p.most_steps, p.a_priori);
-        return Err(format!("most_steps is at most {MOST_STEPS} and a_priori 0 or 1, got {got:?}"));
+    if p.most_steps > MOST_STEPS {
+        return Err(format!("most_steps is at most {MOST_STEPS}, got {}", p.most_steps));
+    }
+    if !p.upper.is_finite() || p.upper < 0.0 {
+        return Err(format!("upper must be positive, or 0 for the matrix's own, got {}", p.upper));
     }
     Ok(())
 }
@@ -61,10 +73,12 @@ fn reference<T: Real>(args: &mut HostArgs<T>, exact: bool) -> crate::Result<()> 
     for batch in 0..args.dims.batches() as usize {
         let a = &a[batch * m * m..(batch + 1) * m * m];
         let upper = dense::row_norm(a, m);
-        let bound = whole::bound::Bound::start(upper.wide(), f64::from(p.epsilon));
+        let own = p.upper == 0.0;
+        let spectrum = if own { upper.wide() } else { f64::from(p.upper) };
+        let bound = whole::bound::Bound::start(spectrum, f64::from(p.epsilon));
         let needed = bound.steps_to(f64::from(p.tolerance)) + 1;
-        let steps = if p.a_priori == 0 { p.most_steps } else { needed.min(p.most_steps) };
-        let converging = p.a_priori != 0 && steps == needed;
+        let steps = if own { needed.min(p.most_steps) } else { p.most_steps };
+        let converging = own && steps == needed;
         let x = Some(converging && exact).filter(|x| *x).and_then(|_| dense::cholesky_inverse(a, m)).unwrap_or_else(|| {
             let mut x = whole::start(a, m, whole::SCALED, T::of(f64::from(p.epsilon)));
             for factor in bound.factors(steps) {
@@ -90,13 +104,17 @@ static VARIANTS: &[Variant] = &[Variant {
     preferred_on: &[Driver::Gpu, Driver::Llvmpipe, Driver::SwiftShader],
     classes: &[],
     vec4: &[],
-    constants: |d| vec![("M", Constant::U32(d.size("m"))), ("THREADS", Constant::U32(threads(d.size("m"))))],
+    constants: |d| {
+        let m = d.size("m");
+        let constant = |name, value| (name, Constant::U32(value));
+        vec![constant("M", m), constant("THREADS", threads(m)), constant("PANEL", panel(m))]
+    },
     suits: |d, _, caps| fits(d.size("m"), caps),
     grid: |_, batches| batches,
     loads: |d| {
         let m = f64::from(d.size("m"));
-        // Ten steps of two half products, and a whole one for the residual; 8 words for 16 multiply-adds.
-        Loads { storage: m * m, workgroup: 11.0 * m * m * m / 2.0, ..Loads::default() }
+        // Ten steps of one and a half products, and one for the residual; 8 words for 16 multiply-adds.
+        Loads { storage: m * m, workgroup: 16.0 * m * m * m / 2.0, ..Loads::default() }
     },
     subgroups: false,
 }];
@@ -110,7 +128,7 @@ const fn converging(name: &'static str, dims: &'static [(&'static str, u32)]) ->
 
 macro_rules! exactly {
     ($steps:literal) => {
-        || Params { most_steps: $steps, a_priori: 0, ..Default::default() }.to_bytes()
+        || Params { most_steps: $steps, upper: 31.0, ..Default::default() }.to_bytes()
     };
 }
 
@@ -137,7 +155,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     cost: |d, _| {
         let (m, batches) = (f64::from(d.size("m")), d.batches() as f64);
         Cost {
-            flop: batches * 11.0 * 2.0 * m * m * m,
+            flop: batches * 16.0 * 2.0 * m * m * m,
             exp: 0.0,
             stores: batches * m * m,
             bytes: 8.0 * batches * m * m,
@@ -149,8 +167,9 @@ pub static SPEC: KernelSpec = KernelSpec {
         converging("two", &[("b", 1), ("h", 3), ("m", 2)]),
         converging("sixteen", &[("b", 2), ("h", 2), ("m", 16)]),
         converging("forty_nine", &[("b", 1), ("h", 4), ("m", 49)]),
-        converging("largest_in_16_kib", &[("b", 1), ("h", 2), ("m", 51)]),
-        converging("largest_in_32_kib", &[("b", 1), ("h", 1), ("m", 73)]),
+        converging("largest_in_16_kib", &[("b", 1), ("h", 2), ("m", 56)]),
+        converging("beyond_16_kib", &[("b", 1), ("h", 2), ("m", 60)]),
+        converging("largest_in_32_kib", &[("b", 1), ("h", 1), ("m", 83)]),
         converging("one_hard_head", &[("b", 1), ("h", 3), ("m", 49)]).filled(&[("a", Fill::Made(whole::data::one_hard))]),
         Case::new("no_step", &[("b", 1), ("h", 2), ("m", 6)], exactly!(0)).filled(SPREAD),
         Case::new("three_steps", &[("b", 1), ("h", 2), ("m", 30)], exactly!(3)).filled(SPREAD),
@@ -158,3 +177,14 @@ pub static SPEC: KernelSpec = KernelSpec {
     ],
     vjp: None,
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_of_the_documentation_are_the_largest_that_fit() {
+        let largest = |bytes| (1..=88).filter(|&m| workgroup_bytes(m, panel(m)) <= bytes).max();
+        assert_eq!((largest(16 << 10), largest(32 << 10)), (Some(56), Some(83)));
+    }
+}

@@ -1,7 +1,7 @@
 //! The shared `exp_accurate` on every adapter against f64: drivers' own exponentials err by up to 65 ULP.
 
 use wgattn::backend::Program as _;
-use wgattn::backend::wgpu::WgpuBackend;
+use wgattn::backend::wgpu::{Options, WgpuBackend};
 use wgattn::graph::Graph;
 use wgattn::kernels::elementwise::exp_scale;
 use wgattn::tensor::{DType, HostTensor};
@@ -22,6 +22,9 @@ fn main() {
         }),
         ("exp_below_the_normal_range_is_zero_or_true", tail_is_zero_or_true),
         ("exp_of_huge_arguments_is_finite", huge_arguments),
+        ("bandwidths_stay_with_their_heads_across_windows", |b| {
+            across_windows(b).map_err(|e| e.to_string())?
+        }),
     ]);
     libtest_mimic::run(&args, trials).exit();
 }
@@ -104,4 +107,39 @@ fn huge_arguments(backend: &WgpuBackend) -> Result<(), String> {
     } else {
         Err(format!("got {got:?}"))
     }
+}
+
+/// Windows of heads, and of rows within a head, against the same work in one piece.
+fn across_windows(backend: &WgpuBackend) -> Result<Result<(), String>, wgattn::Error> {
+    let mut graph = Graph::new("windows");
+    let x = graph.input("x", [2, 3, 300, 50], DType::F32);
+    let lambda = graph.constant("lambda", HostTensor::f32([3], vec![0.5, 1.0, 2.0])?);
+    let out = exp_scale::record(&mut graph, "out", x, lambda)?;
+    graph.output(out)?;
+    let numbers = (0..x.shape().len()).map(|i| (i % 977) as f32 / 100.0).collect();
+    let input = HostTensor::f32(x.shape(), numbers)?;
+    let mut results = Vec::new();
+    for (binding, dispatches) in [(1 << 27, 1), (130_000, 3), (20_000, 24)] {
+        let options = Options {
+            storage_binding: Some(binding),
+            ..Options::default()
+        };
+        let small = WgpuBackend::with_options(backend.device().clone(), backend.queue().clone(), options)?;
+        let mut program = small.prepare(&graph)?;
+        if program.dispatches() < dispatches {
+            let (got, wanted) = (program.dispatches(), dispatches);
+            return Ok(Err(format!(
+                "{got} dispatches with bindings of {binding} bytes, expected at least {wanted}"
+            )));
+        }
+        program.write(x, &input)?;
+        program.run()?;
+        results.push(program.read(out)?);
+    }
+    let equal = results.iter().all(|r| *r == results[0]);
+    Ok(if equal {
+        Ok(())
+    } else {
+        Err("windows change the result".into())
+    })
 }

@@ -390,12 +390,17 @@ impl WgpuProgram {
     pub fn bind(&mut self, tensor: Tensor, buffer: &::wgpu::Buffer, offset: u64, bytes: u64) -> Result<()> {
         let info = self.bindable(tensor)?;
         let needed = info.shape.len() * info.dtype.bytes();
-        let usage = ::wgpu::BufferUsages::STORAGE;
+        let usage = match info.kind {
+            // Variants that read textures or uniforms copy from it.
+            Kind::Input => ::wgpu::BufferUsages::STORAGE | ::wgpu::BufferUsages::COPY_SRC,
+            _ => ::wgpu::BufferUsages::STORAGE,
+        };
         let wrong = |expected: String, got: String| Error::Data { tensor: info.name.clone(), expected, got };
         if info.dtype == DType::Rgba8 {
             return Err(wrong("a texture: use `bind_texture`".into(), "a buffer".into()));
         }
-        if bytes != needed || offset % 4 != 0 || offset + needed.next_multiple_of(4) > buffer.size() {
+        let inside = offset.checked_add(needed.next_multiple_of(4)).is_some_and(|end| end <= buffer.size());
+        if bytes != needed || !offset.is_multiple_of(4) || !inside {
             return Err(wrong(
                 format!("a slice of {needed} bytes at a multiple of 4 inside the buffer's {} bytes", buffer.size()),
                 format!("{bytes} bytes at offset {offset}"),

@@ -1,12 +1,12 @@
 //! Whether a tensor holds NaN or infinities, how many, and where the first one is.
 //!
-//! out = (#{i : x[i] not finite}, min {i : x[i] not finite}), i counted in row-major order; 0xffffffff where there is none.
+//! out = (#{i : x\[i\] not finite}, min {i : x\[i\] not finite}), i counted in row-major order; 0xffffffff where there is none.
 //!
 //! * `x` `[b, h, n, d]`, fewer than 2³² elements.
 //! * `out` `[2]`: count and first index.
 //!
-//! On a device: [`nonfinite_parts`](super::nonfinite_parts) looks at parts of 8192 numbers, and
-//! [`nonfinite_merge`](super::nonfinite_merge) adds them up. The test looks at bits, because some drivers take a NaN for
+//! On a device: [`nonfinite_parts`] looks at parts of 8192 numbers, and
+//! [`nonfinite_merge`] adds them up. The test looks at bits, because some drivers take a NaN for
 //! an ordinary number in comparisons.
 
 use super::{nonfinite_merge, nonfinite_parts};

@@ -1,6 +1,6 @@
 //! Distances to kernel values: a changed bandwidth redoes only this.
 //!
-//! out[i, j] = exp(−x[i, j] / λ[head]), within 2 ULP plus the rounding of the quotient; 0 where the true value is below the
+//! out[i, j] = exp(−x[i, j] / λ\[head\]), within 2 ULP plus the rounding of the quotient; 0 where the true value is below the
 //! smallest normal number.
 //!
 //! * `x`, `out`: `[b, h, n, m]`; `lambda` `[h]`, greater than 0, in the units of `x`.

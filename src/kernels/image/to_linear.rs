@@ -64,7 +64,7 @@ fn every_byte(dims: &Dims) -> crate::tensor::HostData {
             i as u8,
             (255 - i % 256) as u8,
             (i * 7) as u8,
-            if i % 3 == 0 { 255 } else { (i * 5) as u8 },
+            if i.is_multiple_of(3) { 255 } else { (i * 5) as u8 },
         ]
     };
     crate::tensor::HostData::Rgba8((0..count).map(pixel).collect())

@@ -14,6 +14,18 @@ fn variants(spec: &'static KernelSpec) -> &'static [Variant] {
     }
 }
 
+/// Every shared module that some variant names.
+fn shared_modules() -> Vec<&'static wgsl_module::Shared> {
+    let all = KERNELS.iter().flat_map(|k| variants(k)).flat_map(|v| v.shared);
+    let mut list: Vec<&wgsl_module::Shared> = Vec::new();
+    for module in all {
+        if list.iter().all(|m| m.file != module.file) {
+            list.push(module);
+        }
+    }
+    list
+}
+
 /// Collects what is wrong, so that one run shows everything.
 fn none_wrong(wrong: Vec<String>) {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
@@ -24,11 +36,7 @@ fn names_are_unique_and_found() {
     let names: BTreeSet<_> = KERNELS.iter().map(|k| k.name).collect();
     assert_eq!(names.len(), KERNELS.len(), "two kernels share a name");
     for spec in KERNELS {
-        assert!(
-            find(spec.name).is_some_and(|found| std::ptr::eq(found, *spec)),
-            "{}",
-            spec.name
-        );
+        assert!(find(spec.name).is_some_and(|found| std::ptr::eq(found, *spec)), "{}", spec.name);
         for (list, what) in [
             (spec.ports.iter().map(|p| p.name).collect::<Vec<_>>(), "ports"),
             (spec.params.iter().map(|f| f.name).collect(), "parameters"),
@@ -54,42 +62,19 @@ fn every_kernel_says_what_it_is() {
                 wrong.push(format!("{}: {what}", spec.name));
             }
         };
-        need(
-            !spec.formula.trim().is_empty() && !spec.formula.contains('\n'),
-            "has no formula in one line",
-        );
+        need(!spec.formula.trim().is_empty() && !spec.formula.contains('\n'), "has no formula in one line");
         need(!spec.source.trim().is_empty(), "has no source");
-        need(
-            !spec.tolerance.reason.trim().is_empty(),
-            "has a tolerance without reason",
-        );
-        need(
-            spec.tolerance.factor <= 2.0,
-            "allows more than twice the naive error",
-        );
-        need(
-            spec.ports.iter().any(|p| p.access == Access::Write),
-            "writes nothing",
-        );
-        need(
-            spec.params.iter().all(|f| !f.doc.trim().is_empty()),
-            "has a parameter without documentation",
-        );
+        need(!spec.tolerance.reason.trim().is_empty(), "has a tolerance without reason");
+        need(spec.tolerance.factor <= 2.0, "allows more than twice the naive error");
+        need(spec.ports.iter().any(|p| p.access == Access::Write), "writes nothing");
+        need(spec.params.iter().all(|f| !f.doc.trim().is_empty()), "has a parameter without documentation");
         need(
             (spec.defaults)().len() == 4 * spec.params.len(),
             "has defaults of another size than its parameters",
         );
-        need(
-            matches!(spec.wgpu, OnWgpu::Expand(_)) || !variants(spec).is_empty(),
-            "has no variant",
-        );
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("src/kernels")
-            .join(spec.family);
-        need(
-            folder.join(format!("{}.rs", spec.name)).is_file(),
-            "is not in the file of its name and family",
-        );
+        need(matches!(spec.wgpu, OnWgpu::Expand(_)) || !variants(spec).is_empty(), "has no variant");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/kernels").join(spec.family);
+        need(folder.join(format!("{}.rs", spec.name)).is_file(), "is not in the file of its name and family");
     }
     none_wrong(wrong);
 }
@@ -103,10 +88,7 @@ fn every_kernel_has_a_smallest_and_an_odd_case() {
         }
         let odd = spec.cases.iter().find(|c| c.name == "odd" && !c.bench);
         if !odd.is_some_and(|c| c.dims.iter().any(|(_, size)| *size > 4 && size % 4 != 0)) {
-            wrong.push(format!(
-                "{} has no case `odd` with a size that is no multiple of 4",
-                spec.name
-            ));
+            wrong.push(format!("{} has no case `odd` with a size that is no multiple of 4", spec.name));
         }
     }
     none_wrong(wrong);
@@ -128,11 +110,7 @@ fn cases_name_existing_things_and_make_valid_graphs() {
             for extra in given.iter().filter(|d| !names.contains(*d)) {
                 wrong.push(format!("{at}: no port has dimension `{extra}`"));
             }
-            let ports = case
-                .absent
-                .iter()
-                .chain(case.broadcast)
-                .chain(case.fill.iter().map(|(n, _)| n));
+            let ports = case.absent.iter().chain(case.broadcast).chain(case.fill.iter().map(|(n, _)| n));
             for extra in ports.filter(|n| spec.port_index(n).is_none()) {
                 wrong.push(format!("{at}: there is no port `{extra}`"));
             }
@@ -164,10 +142,7 @@ fn costs_and_loads_are_finite_and_positive() {
             {
                 wrong.push(format!("{at}: {cost:?}"));
             }
-            for variant in variants(spec)
-                .iter()
-                .filter(|v| (v.suits)(&dims, &params, &generous()))
-            {
+            for variant in variants(spec).iter().filter(|v| (v.suits)(&dims, &params, &generous())) {
                 let l = (variant.loads)(&dims);
                 let all = [l.storage, l.uniform, l.texture, l.workgroup];
                 if !all.iter().all(|x| x.is_finite() && *x >= 0.0) || all.iter().sum::<f64>() <= 0.0 {
@@ -225,14 +200,8 @@ fn names_are_wgsl_identifiers_and_not_reserved() {
     };
     let mut wrong = Vec::new();
     for spec in KERNELS {
-        let names = spec
-            .dim_names()
-            .into_iter()
-            .chain(spec.ports.iter().map(|p| p.name));
-        for name in names
-            .chain(spec.params.iter().map(|f| f.name))
-            .filter(|n| !identifier(n))
-        {
+        let names = spec.dim_names().into_iter().chain(spec.ports.iter().map(|p| p.name));
+        for name in names.chain(spec.params.iter().map(|f| f.name)).filter(|n| !identifier(n)) {
             wrong.push(format!("{}: `{name}` is no WGSL identifier", spec.name));
         }
         // They share the struct `Params`.
@@ -262,11 +231,8 @@ fn variants_name_existing_ports_and_their_own_files() {
             }
         }
     }
-    for shared in wgsl_module::ALL.iter().filter(|s| read(s.file) != s.body) {
-        wrong.push(format!(
-            "shared module: its text is not that of shaders/{}",
-            shared.file
-        ));
+    for shared in shared_modules().iter().filter(|s| read(s.file) != s.body) {
+        wrong.push(format!("shared module: its text is not that of shaders/{}", shared.file));
     }
     none_wrong(wrong);
 }
@@ -274,29 +240,9 @@ fn variants_name_existing_ports_and_their_own_files() {
 #[test]
 fn every_file_in_shaders_is_used() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders");
-    let mut used: BTreeSet<String> = wgsl_module::ALL.iter().map(|s| s.file.to_string()).collect();
+    let mut used: BTreeSet<String> = shared_modules().iter().map(|s| s.file.to_string()).collect();
     for variant in KERNELS.iter().flat_map(|k| variants(k)) {
         used.insert(variant.file.to_string());
-        for shared in variant.shared {
-            assert!(
-                wgsl_module::ALL.iter().any(|s| s.file == shared.file),
-                "{} is not in wgsl_module::ALL",
-                shared.file
-            );
-        }
-    }
-    let in_use: BTreeSet<_> = KERNELS
-        .iter()
-        .flat_map(|k| variants(k))
-        .flat_map(|v| v.shared)
-        .map(|s| s.file)
-        .collect();
-    for shared in wgsl_module::ALL {
-        assert!(
-            in_use.contains(shared.file),
-            "no variant uses shaders/{}",
-            shared.file
-        );
     }
     let mut folders = vec![root.clone()];
     while let Some(folder) = folders.pop() {
@@ -306,11 +252,8 @@ fn every_file_in_shaders_is_used() {
                 folders.push(path);
                 continue;
             }
-            let name = path
-                .strip_prefix(&root)
-                .expect("it is below shaders/")
-                .to_string_lossy()
-                .replace('\\', "/");
+            let name =
+                path.strip_prefix(&root).expect("it is below shaders/").to_string_lossy().replace('\\', "/");
             assert!(used.contains(&name), "no kernel uses shaders/{name}");
         }
     }

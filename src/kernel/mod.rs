@@ -66,12 +66,28 @@ pub struct Port {
 impl Port {
     /// A required float input.
     pub const fn read(name: &'static str, dims: &'static [&'static str]) -> Self {
-        Self { name, access: Access::Read, dtype: DType::F32, dims, optional: false, broadcast: false, diagnostic: false }
+        Self {
+            name,
+            access: Access::Read,
+            dtype: DType::F32,
+            dims,
+            optional: false,
+            broadcast: false,
+            diagnostic: false,
+        }
     }
 
     /// A float output.
     pub const fn write(name: &'static str, dims: &'static [&'static str]) -> Self {
-        Self { name, access: Access::Write, dtype: DType::F32, dims, optional: false, broadcast: false, diagnostic: false }
+        Self {
+            name,
+            access: Access::Write,
+            dtype: DType::F32,
+            dims,
+            optional: false,
+            broadcast: false,
+            diagnostic: false,
+        }
     }
 
     /// The same port with another element type.
@@ -230,7 +246,8 @@ impl Variant {
     }
 }
 
-/// Shared WGSL text, available without the wgpu feature too so that specs are the same everywhere.
+/// Shared WGSL text, available without the wgpu feature too so that specs are the same everywhere. What only the
+/// variants of one kernel share stands in that kernel's file.
 pub mod wgsl_module {
     /// A WGSL module without bindings that variants name in [`super::Variant::shared`].
     #[derive(Debug)]
@@ -242,29 +259,14 @@ pub mod wgsl_module {
     }
 
     /// e^x within 2 ULP, whatever the driver's own `exp` does.
-    pub const EXP: &Shared = &
-        Shared { file: "shared/exp.wgsl", body: include_str!("../../shaders/shared/exp.wgsl") };
+    pub const EXP: &Shared =
+        &Shared { file: "shared/exp.wgsl", body: include_str!("../../shaders/shared/exp.wgsl") };
     /// The number of a workgroup in a folded dispatch.
-    pub const GROUP: &Shared = &
-        Shared { file: "shared/group.wgsl", body: include_str!("../../shaders/shared/group.wgsl") };
-    /// What every matmul variant does to a finished sum.
-    pub const MATMUL_EPILOGUE: &Shared = & Shared {
-        file: "linalg/matmul_epilogue.wgsl",
-        body: include_str!("../../shaders/linalg/matmul_epilogue.wgsl"),
-    };
+    pub const GROUP: &Shared =
+        &Shared { file: "shared/group.wgsl", body: include_str!("../../shaders/shared/group.wgsl") };
     /// Reading a byte mask four to a word.
     pub const BYTES: &Shared =
         &Shared { file: "shared/bytes.wgsl", body: include_str!("../../shaders/shared/bytes.wgsl") };
-    /// Gaps and kernel values of the two distance kernels.
-    pub const DISTANCE: &Shared = &Shared {
-        file: "laplacian/distance.wgsl",
-        body: include_str!("../../shaders/laplacian/distance.wgsl"),
-    };
-    /// What every kernel-matrix variant does to a finished distance.
-    pub const KERNEL_MATRIX: &Shared = &Shared {
-        file: "laplacian/kernel_matrix_common.wgsl",
-        body: include_str!("../../shaders/laplacian/kernel_matrix_common.wgsl"),
-    };
 }
 
 /// A function that records the smaller passes of a kernel.
@@ -346,7 +348,11 @@ pub struct Case {
 
 impl Case {
     /// A case with nothing special about it.
-    pub const fn new(name: &'static str, dims: &'static [(&'static str, u32)], params: fn() -> Vec<u8>) -> Self {
+    pub const fn new(
+        name: &'static str,
+        dims: &'static [(&'static str, u32)],
+        params: fn() -> Vec<u8>,
+    ) -> Self {
         Self { name, dims, params, absent: &[], fill: &[], broadcast: &[], bench: false }
     }
 

@@ -159,7 +159,10 @@ impl WgpuBackend {
         let adapter = device.adapter_info();
         let info = adapters::device_info(&adapter);
         if limits.max_compute_invocations_per_workgroup == 0 {
-            return Err(Error::Unsupported { device: info.name, missing: "no compute shaders; choose another adapter".into() });
+            return Err(Error::Unsupported {
+                device: info.name,
+                missing: "no compute shaders; choose another adapter".into(),
+            });
         }
         let driver = options.driver.unwrap_or(match info.name.to_lowercase() {
             name if name.contains("llvmpipe") => Driver::Llvmpipe,
@@ -169,7 +172,10 @@ impl WgpuBackend {
         let binding = u64::from(limits.max_storage_buffer_binding_size);
         let caps = Caps {
             driver,
-            workgroup_bytes: options.workgroup_bytes.unwrap_or(u32::MAX).min(limits.max_compute_workgroup_storage_size),
+            workgroup_bytes: options
+                .workgroup_bytes
+                .unwrap_or(u32::MAX)
+                .min(limits.max_compute_workgroup_storage_size),
             invocations: limits.max_compute_invocations_per_workgroup,
             storage_binding: options.storage_binding.unwrap_or(u64::MAX).min(binding) & !3,
             buffer: limits.max_buffer_size & !3,
@@ -206,7 +212,10 @@ impl WgpuBackend {
         })?;
         let backend = Self::with_options(device, queue, options)?;
         let lost = Arc::clone(&backend.core.lost);
-        backend.core.device.set_device_lost_callback(move |reason, message| lost.set(&format!("{reason:?}: {message}")));
+        backend
+            .core
+            .device
+            .set_device_lost_callback(move |reason, message| lost.set(&format!("{reason:?}: {message}")));
         Ok(backend)
     }
 

@@ -9,9 +9,9 @@
 //! * Key-major `[b, h, n, r]`, so that windows of keys are contiguous.
 
 use crate::error::Result;
-use crate::kernel::wgsl_module::{BYTES, DISTANCE, EXP, GROUP};
+use crate::kernel::wgsl_module::{BYTES, EXP, GROUP};
 use crate::kernel::*;
-use crate::kernels::laplacian::kernel_matrix::{LAPLACIAN, distance, kept};
+use crate::kernels::laplacian::kernel_matrix::{DISTANCE, LAPLACIAN, distance, kept};
 use crate::tensor::{DType, Dims};
 use crate::{params, reference};
 

@@ -8,7 +8,7 @@
 
 use crate::error::Result;
 use crate::graph::{Graph, PassId};
-use crate::kernel::wgsl_module::{GROUP, MATMUL_EPILOGUE};
+use crate::kernel::wgsl_module::{GROUP, Shared};
 use crate::kernel::*;
 use crate::params;
 use crate::reference;
@@ -29,6 +29,12 @@ params! {
         fixed transpose_w: u32 = 0,
     }
 }
+
+/// What every variant does to a finished sum.
+const MATMUL_EPILOGUE: &Shared = &Shared {
+    file: "linalg/matmul_epilogue.wgsl",
+    body: include_str!("../../../shaders/linalg/matmul_epilogue.wgsl"),
+};
 
 fn depth(dims: &Dims, p: &Params) -> (u32, u32, u32, u32) {
     let (ar, ac, wr, wc) = (dims.size("ar"), dims.size("ac"), dims.size("wr"), dims.size("wc"));

@@ -47,7 +47,7 @@ static VARIANTS: &[Variant] = &[Variant {
     constants: no_constants,
     suits: always,
     grid: |_, batches| batches,
-    loads: |d| Loads { storage: f64::from(d.size("m")).powi(2), workgroup: 128.0, ..Loads::default() },
+    loads: |d| Loads { storage: f64::from(d.size("m")).powi(2), workgroup: 512.0, ..Loads::default() },
     subgroups: false,
 }];
 

@@ -67,7 +67,7 @@ static VARIANTS: &[Variant] = &[Variant {
     constants: no_constants,
     suits: always,
     grid: |_, batches| batches,
-    loads: |d| Loads { storage: 2.0 * f64::from(d.size("m")).powi(2), workgroup: 768.0, ..Loads::default() },
+    loads: |d| Loads { storage: 2.0 * f64::from(d.size("m")).powi(2), workgroup: 3072.0, ..Loads::default() },
     subgroups: false,
 }];
 

@@ -36,6 +36,11 @@ pub fn duplicates(dims: &Dims) -> HostData {
     batch(dims, |head, m| kernel_matrix(head, m, m.div_ceil(2), 2.0, 1e-2, 1.0))
 }
 
+/// One point m times, ε = 1e-2: the worst condition there is, (m + ε)/ε.
+pub fn equal(dims: &Dims) -> HostData {
+    batch(dims, |head, m| kernel_matrix(head, m, 1, 2.0, 1e-2, 1.0))
+}
+
 /// [`spread`] times 1e-10.
 pub fn tiny(dims: &Dims) -> HostData {
     batch(dims, |head, m| kernel_matrix(head, m, m, 2.0, 1e-3, 1e-10))

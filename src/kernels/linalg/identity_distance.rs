@@ -4,7 +4,7 @@
 //!
 //! * `p` `[b, h, m, m]`, `out` `[b, h, 1]`.
 
-use super::newton_schulz::dense;
+use super::newton_schulz::{check_rows, dense};
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
 use crate::params;
@@ -21,6 +21,7 @@ params! {
 
 fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     let p = Params::from_bytes(params);
+    check_rows(dims.size("m"))?;
     if p.size > dims.size("m") {
         return Err(format!("size is at most m = {}, got {}", dims.size("m"), p.size));
     }

@@ -4,7 +4,7 @@
 //!
 //! * `a`, `x` `[b, h, m, m]`, `out` `[b, h, 1]`.
 
-use super::newton_schulz::dense;
+use super::newton_schulz::{check_rows, dense};
 use super::{identity_distance, matmul};
 use crate::error::Result;
 use crate::graph::{Expansion, Graph};
@@ -43,7 +43,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     ],
     params: &[],
     defaults: Vec::new,
-    check: any_dims,
+    check: |dims, _| check_rows(dims.size("m")),
     wgpu: OnWgpu::Expand(expand),
     cuda: OnCuda::Absent { reason: "becomes batched GEMM and a block reduction when the CUDA backend is built" },
     reference: reference!(reference),

@@ -52,6 +52,10 @@ pub const BY_CHOLESKY_SHIFTED: u32 = 2;
 /// Code: neither gave an inverse; `x` holds the iterate.
 pub const FAILED: u32 = 3;
 
+/// Largest matrix. A workgroup walks over each, and llvmpipe ends all loops of an invocation, in silence, after 65 535
+/// rounds.
+pub const MOST_ROWS: u32 = 2048;
+
 /// Largest residual ‖I − AX‖_F that passes, and up to which the implicit gradient is valid.
 pub const ACCEPTED_RESIDUAL: f64 = 1e-2;
 
@@ -121,8 +125,14 @@ pub(super) fn check_bounds(epsilon: f32, tolerance: f32, largest: f32) -> std::r
     positive("largest", largest)
 }
 
-pub(super) fn check(_: &Dims, params: &[u8]) -> std::result::Result<(), String> {
+/// That a matrix is not too large.
+pub(super) fn check_rows(rows: u32) -> std::result::Result<(), String> {
+    if rows > MOST_ROWS { Err(format!("matrices have at most {MOST_ROWS} rows, got {rows}")) } else { Ok(()) }
+}
+
+pub(super) fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     let p = Params::from_bytes(params);
+    check_rows(dims.size("m"))?;
     check_bounds(p.epsilon, p.tolerance, p.largest)?;
     if p.mode > IDENTITY {
         return Err(format!("mode is 0 to {IDENTITY}, got {}", p.mode));

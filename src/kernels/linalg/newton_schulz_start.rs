@@ -25,6 +25,7 @@ params! {
 fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     let p = Params::from_bytes(params);
     whole::check_bounds(p.epsilon, 1.0, 1.0)?;
+    whole::check_rows(dims.size("s"))?;
     if p.mode > whole::IDENTITY {
         return Err(format!("mode is 0 to {}, got {}", whole::IDENTITY, p.mode));
     }

@@ -57,10 +57,16 @@ fn check(_: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     let p = Params::from_bytes(params);
     whole::check_bounds(p.epsilon, p.tolerance, 1.0)?;
     if p.most_steps > MOST_STEPS {
-        return Err(format!("most_steps is at most {MOST_STEPS}, got {}", p.most_steps));
+        return Err(format!(
+            "most_steps is at most {MOST_STEPS}, got {}",
+            p.most_steps
+        ));
     }
     if !p.upper.is_finite() || p.upper < 0.0 {
-        return Err(format!("upper must be positive, or 0 for the matrix's own, got {}", p.upper));
+        return Err(format!(
+            "upper must be positive, or 0 for the matrix's own, got {}",
+            p.upper
+        ));
     }
     Ok(())
 }
@@ -78,15 +84,22 @@ fn reference<T: Real>(args: &mut HostArgs<T>, exact: bool) -> crate::Result<()> 
         let spectrum = if own { upper.wide() } else { f64::from(p.upper) };
         let bound = whole::bound::Bound::start(spectrum, f64::from(p.epsilon));
         let needed = bound.steps_to(f64::from(p.tolerance)) + 1;
-        let steps = if own { needed.min(p.most_steps) } else { p.most_steps };
+        let steps = if own {
+            needed.min(p.most_steps)
+        } else {
+            p.most_steps
+        };
         let converging = own && steps == needed;
-        let x = Some(converging && exact).filter(|x| *x).and_then(|_| dense::cholesky_inverse(a, m)).unwrap_or_else(|| {
-            let mut x = whole::start(a, m, whole::SCALED, T::of(f64::from(p.epsilon)));
-            for factor in bound.factors(steps) {
-                x = whole::step(a, &x, m, whole::SCALED, T::of(factor));
-            }
-            x
-        });
+        let x = Some(converging && exact)
+            .filter(|x| *x)
+            .and_then(|_| dense::cholesky_inverse(a, m))
+            .unwrap_or_else(|| {
+                let mut x = whole::start(a, m, whole::SCALED, T::of(f64::from(p.epsilon)));
+                for factor in bound.factors(steps) {
+                    x = whole::step(a, &x, m, whole::SCALED, T::of(factor));
+                }
+                x
+            });
         residuals.push(dense::distance_from_identity(&dense::product(a, &x, m), m, m));
         bounds.extend([upper, T::of(f64::from(steps))]);
         all.extend(x);
@@ -108,14 +121,22 @@ static VARIANTS: &[Variant] = &[Variant {
     constants: |d| {
         let m = d.size("m");
         let constant = |name, value| (name, Constant::U32(value));
-        vec![constant("M", m), constant("THREADS", threads(m)), constant("PANEL", panel(m))]
+        vec![
+            constant("M", m),
+            constant("THREADS", threads(m)),
+            constant("PANEL", panel(m)),
+        ]
     },
     suits: |d, _, caps| fits(d.size("m"), caps),
     grid: |_, batches| batches,
     loads: |d| {
         let m = f64::from(d.size("m"));
         // Ten steps: five words for four multiply-adds of AX, twelve for 32 of the other product.
-        Loads { storage: m * m, workgroup: 10.0 * m * m * m * (5.0 / 4.0 + 12.0 / 32.0), ..Loads::default() }
+        Loads {
+            storage: m * m,
+            workgroup: 10.0 * m * m * m * (5.0 / 4.0 + 12.0 / 32.0),
+            ..Loads::default()
+        }
     },
     subgroups: false,
 }];
@@ -124,12 +145,21 @@ const SPREAD: &[(&str, Fill)] = &[("a", Fill::Made(whole::data::spread))];
 
 /// Converging cases leave the residual out: there it is nothing but rounding.
 const fn converging(name: &'static str, dims: &'static [(&'static str, u32)]) -> Case {
-    Case::new(name, dims, Params::default_bytes).without(&["residual"]).filled(SPREAD)
+    Case::new(name, dims, Params::default_bytes)
+        .without(&["residual"])
+        .filled(SPREAD)
 }
 
 macro_rules! exactly {
     ($steps:literal) => {
-        || Params { most_steps: $steps, upper: 31.0, ..Default::default() }.to_bytes()
+        || {
+            Params {
+                most_steps: $steps,
+                upper: 31.0,
+                ..Default::default()
+            }
+            .to_bytes()
+        }
     };
 }
 
@@ -149,8 +179,13 @@ pub static SPEC: KernelSpec = KernelSpec {
     defaults: Params::default_bytes,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "becomes a block kernel when the CUDA backend is built" },
-    reference: Reference { f64: |args| reference(args, true), f32: |args| reference(args, false) },
+    cuda: OnCuda::Absent {
+        reason: "becomes a block kernel when the CUDA backend is built",
+    },
+    reference: Reference {
+        f64: |args| reference(args, true),
+        f32: |args| reference(args, false),
+    },
     window: whole_heads,
     cost: |d, _| {
         let (m, batches) = (f64::from(d.size("m")), d.batches() as f64);
@@ -171,11 +206,16 @@ pub static SPEC: KernelSpec = KernelSpec {
         converging("beyond_16_kib", &[("b", 1), ("h", 2), ("m", 60)]),
         converging("largest_in_32_kib", &[("b", 1), ("h", 1), ("m", 73)]),
         Case::new("equal_points", &[("b", 1), ("h", 1), ("m", 49)], || {
-            Params { epsilon: 1e-2, ..Default::default() }.to_bytes()
+            Params {
+                epsilon: 1e-2,
+                ..Default::default()
+            }
+            .to_bytes()
         })
         .without(&["residual"])
         .filled(&[("a", Fill::Made(whole::data::equal))]),
-        converging("one_hard_head", &[("b", 1), ("h", 3), ("m", 49)]).filled(&[("a", Fill::Made(whole::data::one_hard))]),
+        converging("one_hard_head", &[("b", 1), ("h", 3), ("m", 49)])
+            .filled(&[("a", Fill::Made(whole::data::one_hard))]),
         Case::new("no_step", &[("b", 1), ("h", 2), ("m", 6)], exactly!(0)).filled(SPREAD),
         Case::new("three_steps", &[("b", 1), ("h", 2), ("m", 30)], exactly!(3)).filled(SPREAD),
         converging("batch_8x49", &[("b", 1), ("h", 8), ("m", 49)]).for_bench(),

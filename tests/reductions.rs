@@ -16,14 +16,10 @@ fn run(backend: &dyn Backend, spec: &'static KernelSpec, row: &[f32], out: u32) 
     let shape = [1, 1, row.len() as u32];
     let x = graph.input("x", shape, DType::F32);
     let out = graph.transient("out", [1, 1, out], DType::F32);
-    graph
-        .pass_bytes(spec, &[], &[Some(x), Some(out)])
-        .expect("the row fits");
+    graph.pass_bytes(spec, &[], &[Some(x), Some(out)]).expect("the row fits");
     graph.output(out).expect("a transient");
     let mut program = backend.compile(&graph).expect("the graph compiles");
-    program
-        .write(x, &HostTensor::f32(shape, row.to_vec()).expect("a row"))
-        .expect("the row fits");
+    program.write(x, &HostTensor::f32(shape, row.to_vec()).expect("a row")).expect("the row fits");
     program.run().expect("the graph runs");
     program.read(out).expect("an output").to_f64()
 }
@@ -41,10 +37,7 @@ fn a_million_small_numbers_are_not_lost_beside_a_large_one() {
                 continue;
             }
             let got = run(&backend, &reduce_sum::SPEC, &row, 1)[0];
-            assert!(
-                (got - expected).abs() <= 1e-4,
-                "{variant} on {name}: {got} and {expected}"
-            );
+            assert!((got - expected).abs() <= 1e-4, "{variant} on {name}: {got} and {expected}");
         }
     }
 }
@@ -63,11 +56,7 @@ fn sums_in_subgroups_equal_sums_without_to_the_bit_on_whole_numbers() {
                 run(backend.as_ref(), &reduce_sum::SPEC, &row, 1)[0]
             };
             let expected = f64::from(n * (n + 1) / 2);
-            assert_eq!(
-                (sum("workgroup"), sum("subgroup")),
-                (expected, expected),
-                "1 to {n} on {name}"
-            );
+            assert_eq!((sum("workgroup"), sum("subgroup")), (expected, expected), "1 to {n} on {name}");
         }
     }
 }
@@ -95,20 +84,12 @@ fn the_longest_rows_are_summed_to_their_end() {
 
 #[test]
 fn longer_rows_are_refused() {
-    for (spec, longest) in [
-        (&reduce_sum::SPEC, reduce_sum::LONGEST_ROW),
-        (&scan::SPEC, scan::LONGEST_ROW),
-    ] {
+    for (spec, longest) in [(&reduce_sum::SPEC, reduce_sum::LONGEST_ROW), (&scan::SPEC, scan::LONGEST_ROW)] {
         let mut graph = Graph::new("too long");
         let x = graph.input("x", [1, 1, longest + 1], DType::F32);
-        let out = graph.transient(
-            "out",
-            [1, 1, if spec.name == "scan" { longest + 1 } else { 1 }],
-            DType::F32,
-        );
-        let error = graph
-            .pass_bytes(spec, &[], &[Some(x), Some(out)])
-            .expect_err("the row is too long");
+        let out =
+            graph.transient("out", [1, 1, if spec.name == "scan" { longest + 1 } else { 1 }], DType::F32);
+        let error = graph.pass_bytes(spec, &[], &[Some(x), Some(out)]).expect_err("the row is too long");
         assert!(error.to_string().contains(&longest.to_string()), "{error}");
     }
 }

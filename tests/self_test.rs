@@ -41,12 +41,7 @@ fn an_injected_wrong_result_fails_its_check_by_name_and_number() {
             }
         };
         let failure = run_checks(&CpuBackend, &mut spoil).expect_err("the fault is found");
-        let SelfTestFailure::Wrong {
-            check, expected, got, ..
-        } = failure
-        else {
-            panic!("{failure}")
-        };
+        let SelfTestFailure::Wrong { check, expected, got, .. } = failure else { panic!("{failure}") };
         assert_eq!((check, got), (wrong, expected + 1.0));
     }
 }

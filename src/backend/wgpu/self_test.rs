@@ -91,28 +91,17 @@ fn checks() -> Vec<Check> {
             name: "transpose",
             kernel: &transpose::SPEC,
             params: Vec::new(),
-            inputs: vec![(
-                [1, 1, rows, cols].into(),
-                whole_numbers(rows * cols, |at| at as i32),
-            )],
+            inputs: vec![([1, 1, rows, cols].into(), whole_numbers(rows * cols, |at| at as i32))],
             out: [1, 1, cols, rows].into(),
-            expected: (0..rows * cols)
-                .map(|at| f64::from(at % rows * cols + at / rows))
-                .collect(),
+            expected: (0..rows * cols).map(|at| f64::from(at % rows * cols + at / rows)).collect(),
         },
         Check {
             name: "matmul",
             kernel: &matmul::SPEC,
             params: matmul::Params::default().to_bytes(),
             inputs: vec![
-                (
-                    [1, 1, n, k].into(),
-                    whole_numbers(n * k, |at| left(at / k, at % k)),
-                ),
-                (
-                    [1, 1, k, p].into(),
-                    whole_numbers(k * p, |at| right(at / p, at % p)),
-                ),
+                ([1, 1, n, k].into(), whole_numbers(n * k, |at| left(at / k, at % k))),
+                ([1, 1, k, p].into(), whole_numbers(k * p, |at| right(at / p, at % p))),
             ],
             out: [1, 1, n, p].into(),
             expected: (0..n * p).map(|at| f64::from(entry(at))).collect(),
@@ -122,11 +111,7 @@ fn checks() -> Vec<Check> {
 
 fn answer(backend: &dyn Backend, check: &Check) -> Result<Vec<f64>> {
     let mut graph = Graph::new(format!("self-test: {}", check.name));
-    let inputs: Vec<_> = check
-        .inputs
-        .iter()
-        .map(|(shape, _)| graph.input("x", *shape, DType::F32))
-        .collect();
+    let inputs: Vec<_> = check.inputs.iter().map(|(shape, _)| graph.input("x", *shape, DType::F32)).collect();
     let out = graph.transient("out", check.out, DType::F32);
     let mut args: Vec<_> = inputs.iter().copied().map(Some).collect();
     args.resize(check.kernel.ports.len() - 1, None);
@@ -158,19 +143,10 @@ pub fn run_checks(
         })?;
         observe(name, &mut got);
         got.resize(check.expected.len(), f64::NAN);
-        let wrong = got
-            .iter()
-            .zip(&check.expected)
-            .position(|(got, expected)| got != expected);
+        let wrong = got.iter().zip(&check.expected).position(|(got, expected)| got != expected);
         if let Some(index) = wrong {
             let (expected, got) = (check.expected[index], got[index]);
-            return Err(SelfTestFailure::Wrong {
-                device,
-                check: name,
-                index,
-                expected,
-                got,
-            });
+            return Err(SelfTestFailure::Wrong { device, check: name, index, expected, got });
         }
     }
     Ok(())
@@ -195,10 +171,7 @@ pub fn self_test_in(
 ) -> std::result::Result<(), SelfTestFailure> {
     let record = record(&backend.info());
     let file = folder.map(|f| f.join(file_name(&record)));
-    if file
-        .as_ref()
-        .is_some_and(|f| std::fs::read_to_string(f).is_ok_and(|text| text == record))
-    {
+    if file.as_ref().is_some_and(|f| std::fs::read_to_string(f).is_ok_and(|text| text == record)) {
         return Ok(());
     }
     run_checks(backend, observe)?;
@@ -228,19 +201,15 @@ fn record(info: &DeviceInfo) -> String {
 
 /// A name for the file: the record's FNV-1a hash.
 fn file_name(record: &str) -> String {
-    let hash = record.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
-        (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = record
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
     format!("self-test-{hash:016x}.txt")
 }
 
 /// Our folder among the user's caches, where the system has such a place.
 fn cache_folder() -> Option<PathBuf> {
-    let folder = |name: &str| {
-        std::env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
+    let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let caches = if cfg!(windows) {
         folder("LOCALAPPDATA")
     } else if cfg!(target_os = "macos") {

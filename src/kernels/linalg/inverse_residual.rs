@@ -52,6 +52,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     ],
     params: &[],
     defaults: Vec::new,
+    output_dims: None,
     check: |dims, _| check_rows(dims.size("m")),
     wgpu: OnWgpu::Expand(expand),
     cuda: OnCuda::Absent {

@@ -102,6 +102,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     ],
     params: &[],
     defaults: Vec::new,
+    output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
     cuda: OnCuda::Absent {

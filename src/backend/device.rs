@@ -83,13 +83,17 @@ mod adapters {
     pub(super) fn auto() -> Opened {
         let mut notices = Vec::new();
         for adapter in adapters() {
-            let tested = WgpuBackend::on_adapter(&adapter, Options::default()).and_then(|b| {
-                self_test(&b)?;
-                Ok(b)
-            });
-            match tested {
-                Ok(backend) => return opened(backend, notices),
-                Err(e) => notices.push(format!("adapter {} is left out: {e}", adapter.get_info().name)),
+            let left_out = |e: &dyn std::fmt::Display| format!("adapter {} is left out: {e}", adapter.get_info().name);
+            let backend = match WgpuBackend::on_adapter(&adapter, Options::default()) {
+                Ok(backend) => backend,
+                Err(e) => {
+                    notices.push(left_out(&e));
+                    continue;
+                }
+            };
+            match self_test(&backend) {
+                Ok(()) => return opened(backend, notices),
+                Err(e) => notices.push(left_out(&e)),
             }
         }
         notices.push("no usable GPU driver found: computing on the CPU reference, which is slow but exact".into());

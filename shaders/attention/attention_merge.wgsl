@@ -52,6 +52,6 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   }
   out[params.out_at + (local_batch * params.n + row) * params.p + col] = x;
   if (HAS_LOG_SUM && col == 0u) {
-    log_sum[params.log_sum_at + local_batch * params.n + row] = select(-3.40282347e38, shift + log(max(total, 1.0)), total > 0.0);
+    log_sum[params.log_sum_at + local_batch * params.n + row] = select(-3.4028234e38, shift + log(max(total, 1.0)), total > 0.0);
   }
 }

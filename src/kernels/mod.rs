@@ -16,9 +16,9 @@ macro_rules! kernels {
 
 kernels! {
     /// Dense linear algebra.
-    linalg { matmul }
+    linalg { matmul, scale_rows }
     /// Attention forms whose cost is all pairs of tokens.
-    attention { attention_rows, attention_merge, exact_attention }
+    attention { attention_rows, attention_merge, exact_attention, key_moments, exact_attention_whitened }
 }
 
 /// The kernel of a name.

@@ -90,19 +90,31 @@ pub(crate) struct Operands<T> {
 }
 
 impl<T: Real> Operands<T> {
-    /// The tensors of a kernel with this one's port names.
-    pub(crate) fn of(args: &HostArgs<T>, metric: u32, scale: f32, key_from: usize) -> Self {
+    /// The queries, keys and bandwidths of a kernel with this one's port names.
+    pub(crate) fn of(args: &HostArgs<T>, metric: u32, scale: f32) -> Self {
         Self {
             q: args.real("q"),
             k: args.real("k"),
-            v: args.real_if("v"),
+            v: None,
             lambda: args.real_if("lambda"),
-            key_mask: args.words_if("key_mask"),
-            mask: args.words_if("mask"),
+            key_mask: None,
+            mask: None,
             metric,
             scale: T::of(f64::from(scale)),
+            key_from: 0,
+            mask_width: 0,
+        }
+    }
+
+    /// The same with the values and masks, whose column `key_from` belongs to the first key.
+    pub(crate) fn with_values(self, args: &HostArgs<T>, key_from: usize) -> Self {
+        Self {
+            v: Some(args.real("v")),
+            key_mask: args.words_if("key_mask"),
+            mask: args.words_if("mask"),
             key_from,
             mask_width: args.dims.find("mm").unwrap_or(args.dims.size("m")) as usize,
+            ..self
         }
     }
 
@@ -160,7 +172,7 @@ pub(crate) fn finish<T: Real>(normalise: u32, values: &mut [T], shift: T, total:
 
 fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     let p: Params = args.params();
-    let operands = Operands::of(args, p.metric, p.scale, p.key_from as usize);
+    let operands = Operands::of(args, p.metric, p.scale).with_values(args, p.key_from as usize);
     let (n, e, width) = (args.dims.at("n"), args.dims.at("e"), args.dims.at("p"));
     let shared = &*args;
     let out = reference::rows(args.dims.batches() as usize, n, width, |batch, i, line| {

@@ -39,7 +39,7 @@ fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
 
 fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     let p: Params = args.params();
-    let operands = Operands::of(args, p.metric, p.scale, 0);
+    let operands = Operands::of(args, p.metric, p.scale).with_values(args, 0);
     let query_mask = args.words_if("query_mask");
     let (n, e) = (args.dims.at("n"), args.dims.at("e"));
     let shared = &*args;

@@ -12,7 +12,8 @@ use wgattn::backend::wgpu::{Options, WgpuBackend};
 use wgattn::backend::{Backend, cpu::CpuBackend};
 use wgattn::graph::Graph;
 use wgattn::kernel::case::deviation;
-use wgattn::kernels::attention::{attention_merge, exact_attention, exact_attention_whitened};
+use wgattn::kernel::Driver;
+use wgattn::kernels::attention::{attention_merge, exact_attention, exact_attention_whitened, key_moments};
 use wgattn::tensor::{DType, HostData, HostTensor, Tensor};
 
 mod support;
@@ -255,4 +256,72 @@ fn keys_beyond_one_binding_are_taken_in_ranges() {
             close(&format!("{device} metric {metric} log_sum"), &same(&result[1]), &same(&truth[1]), 2e-6);
         }
     }
+}
+
+/// C02: the queries, their masks and results exceed a binding, the keys do not; and the other way round for moments.
+#[test]
+fn rows_beyond_one_binding_are_taken_in_windows() {
+    let (n, m, d) = (5000, 70, 64);
+    let mask = (0..n * m).map(|i: u32| u8::from(i.wrapping_mul(2_654_435_761) >> 16 & 7 < 5)).collect();
+    let inputs = [
+        ("q", numbers([1, 2, n, d], 1)),
+        ("k", numbers([1, 2, m, d], 2)),
+        ("v", numbers([1, 2, m, d], 3)),
+        ("lambda", HostTensor::f32([2], vec![8.0, 20.0]).unwrap()),
+        ("mask", HostTensor::new([1, 1, n, m], HostData::U8(mask)).unwrap()),
+    ];
+    let params = exact_attention::Params { metric: 1, ..Default::default() };
+    let record = |graph: &mut Graph, t: &[Tensor]| {
+        let out = graph.transient("out", [1, 2, n, d], DType::F32);
+        let args = [Some(t[0]), Some(t[1]), Some(t[2]), Some(t[3]), None, Some(t[4]), None, Some(out), None];
+        graph.pass(&exact_attention::SPEC, &params, &args).unwrap();
+        let moments = graph.transient("moments", [1, 2, n, 2], DType::F32);
+        let args = [Some(t[1]), Some(t[0]), Some(t[3]), None, None, Some(moments)];
+        graph.pass(&key_moments::SPEC, &key_moments::Params::default(), &args).unwrap();
+        vec![out, moments]
+    };
+    let truth = run(&CpuBackend, record, &inputs);
+    for (device, adapter) in support::adapters_by_name() {
+        for variant in ["tile", "texture", "plain"] {
+            let variants = format!("attention_rows/{variant},key_moments/{variant}");
+            let options = Options { storage_binding: Some(1 << 20), variants: Some(variants), ..Options::default() };
+            let backend = WgpuBackend::on_adapter(&adapter, options).unwrap();
+            let result = run(&backend, record, &inputs);
+            close(&format!("{device} {variant} values"), &result[0], &truth[0], 2e-6);
+            close(&format!("{device} {variant} moments"), &result[1], &truth[1], 2e-6);
+        }
+    }
+}
+
+/// C16: a GPU that grants too little workgroup memory for the tiles gets the kernel without any.
+#[test]
+fn eight_kibibytes_of_workgroup_memory_suffice() {
+    let shape = [1, 2, 70, 8];
+    let inputs = [("q", numbers(shape, 1)), ("k", numbers(shape, 2)), ("v", numbers(shape, 3))];
+    let record = |graph: &mut Graph, t: &[Tensor]| {
+        attention(graph, [Some(t[0]), Some(t[1]), Some(t[2]), None, None, None, None], exact_attention::Params::default())
+    };
+    let truth = run(&CpuBackend, record, &inputs);
+    for (device, adapter) in support::adapters_by_name() {
+        let options = Options { driver: Some(Driver::Gpu), workgroup_bytes: Some(8192), ..Options::default() };
+        let backend = WgpuBackend::on_adapter(&adapter, options).unwrap();
+        let result = run(&backend, record, &inputs);
+        close(&format!("{device} values"), &result[0], &truth[0], 2e-6);
+    }
+}
+
+#[test]
+fn missing_bandwidths_and_bad_choices_are_named() {
+    let mut graph = Graph::new("refused");
+    let x = graph.input("x", [1, 2, 3, 4], DType::F32);
+    let lambda = graph.input("lambda", [3], DType::F32);
+    let out = graph.transient("out", [1, 2, 3, 4], DType::F32);
+    let mut refused = |lambda, params: exact_attention::Params| {
+        let args = [Some(x), Some(x), Some(x), lambda, None, None, None, Some(out), None];
+        graph.pass(&exact_attention::SPEC, &params, &args).unwrap_err().to_string()
+    };
+    let laplacian = exact_attention::Params { metric: 1, ..Default::default() };
+    assert!(refused(None, laplacian).contains("needs `lambda` [h] or [1]"));
+    assert!(refused(Some(lambda), laplacian).contains("`lambda` has 3 numbers; wants h = 2 or 1"));
+    assert!(refused(None, exact_attention::Params { metric: 7, ..Default::default() }).contains("got 7"));
 }

@@ -313,12 +313,12 @@ fn garbage_values(dims: &Dims) -> HostData {
 
 fn odd_keys_left_out(dims: &Dims) -> HostData {
     let m = dims.at("mm");
-    HostData::U8((0..dims.batches() as usize * m).map(|i| u8::from(i % m % 2 == 0)).collect())
+    HostData::U8((0..dims.batches() as usize * m).map(|i| u8::from((i % m).is_multiple_of(2))).collect())
 }
 
 fn odd_pairs_left_out(dims: &Dims) -> HostData {
     let m = dims.at("mm");
-    HostData::U8((0..dims.batches() as usize * dims.at("n") * m).map(|i| u8::from(i % m % 2 == 0)).collect())
+    HostData::U8((0..dims.batches() as usize * dims.at("n") * m).map(|i| u8::from((i % m).is_multiple_of(2))).collect())
 }
 
 const BANDWIDTH: (&str, Fill) = ("lambda", Fill::Uniform(0.5, 4.0));

@@ -141,7 +141,7 @@ fn garbage_queries(dims: &Dims) -> HostData {
 
 fn odd_queries_left_out(dims: &Dims) -> HostData {
     let n = dims.at("n");
-    HostData::U8((0..dims.batches() as usize * n).map(|i| u8::from(i % n % 2 == 0)).collect())
+    HostData::U8((0..dims.batches() as usize * n).map(|i| u8::from((i % n).is_multiple_of(2))).collect())
 }
 
 /// The kernel's description.

@@ -351,7 +351,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     cases: &[
         Case::new("smallest", &[("b", 1), ("h", 1), ("bandwidths", 1), ("n", 1), ("m", 1), ("d", 1), ("e", 1), ("p", 1)], || with(0, 0))
             .without(&["lambda", "key_mask", "mask"]),
-        Case::new("softmax_odd", &sizes(17, 33, 7, 5, 5), || with(0, 0)).without(&["lambda", "key_mask", "mask"]),
+        Case::new("odd", &sizes(17, 33, 7, 5, 5), || with(0, 0)).without(&["lambda", "key_mask", "mask"]),
         Case::new("laplacian_odd", &sizes(37, 65, 33, 9, 9), || with(1, 0)).without(NO_MASKS).filled(&[BANDWIDTH]),
         Case::new("gaussian_odd", &sizes(65, 31, 65, 3, 3), || with(2, 0)).without(NO_MASKS).filled(&[BANDWIDTH]),
         Case::new("laplacian_none", &sizes(63, 32, 16, 65, 65), || with(1, 1)).without(NO_MASKS).filled(&[BANDWIDTH]),

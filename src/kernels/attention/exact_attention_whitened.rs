@@ -174,15 +174,15 @@ pub static SPEC: KernelSpec = KernelSpec {
         Cost { flop: passes * one.flop, exp: passes * one.exp, ..one }
     },
     tolerance: Tolerance {
-        factor: 4.0,
+        factor: 2.0,
         floor: 16.0 * f32::EPSILON as f64,
-        reason: "kernel values and their means are summed apart and then subtracted",
+        reason: "means are taken off values or products in f32 instead of off every kernel value",
     },
     cases: &[
         Case::new("smallest", &[("b", 1), ("h", 1), ("bandwidths", 1), ("n", 1), ("m", 1), ("d", 1), ("e", 1)], || with(1, 0))
             .filled(&[BANDWIDTH]),
         Case::new("laplacian_row", &sizes(20, 37, 8, 12), || with(1, 0)).filled(&[BANDWIDTH]),
-        Case::new("laplacian_col", &sizes(37, 20, 7, 5), || with(1, 1)).filled(&[BANDWIDTH]),
+        Case::new("odd", &sizes(37, 20, 7, 5), || with(1, 1)).filled(&[BANDWIDTH]),
         Case::new("gaussian_row", &sizes(33, 65, 5, 3), || with(2, 0)).filled(&[BANDWIDTH]),
         Case::new("gaussian_col_as_printed", &sizes(65, 33, 4, 8), || Params { zs: 1.0, ew: 1e-3, metric: 2, mode: 1 }.to_bytes())
             .filled(&[BANDWIDTH]),

@@ -247,9 +247,9 @@ static VARIANTS: &[Variant] = &[
             vec![("HELD", texels("d")), ("WIDTH", texels("e"))]
         },
         suits: |d, _, _| d.size("d") % 4 == 0 && d.size("e") % 4 == 0 && d.size("d") > 0 && d.size("e") > 0,
-        grid: |d, batches| groups(d, batches, 16, 64),
+        grid: |d, batches| groups(d, batches, 32, 64),
         loads: |d| Loads {
-            texture: pairs(d) / 2.0 * (slices(d, 64) * f64::from(d.size("d")) + f64::from(d.size("e"))),
+            texture: pairs(d) / 4.0 * (slices(d, 64) * f64::from(d.size("d")) + f64::from(d.size("e"))),
             ..Loads::default()
         },
         subgroups: false,

@@ -4,7 +4,6 @@
 
 #[cfg(feature = "cli")]
 pub mod arrays;
-pub mod attention;
 pub mod backend;
 #[cfg(feature = "cli")]
 pub mod cli;
@@ -13,8 +12,6 @@ pub mod graph;
 pub mod kernel;
 pub mod kernels;
 pub mod tensor;
-#[cfg(feature = "vision")]
-pub mod vision;
 #[cfg(feature = "cli")]
 mod whole_file;
 

@@ -4,6 +4,7 @@
 
 #[cfg(feature = "cli")]
 pub mod arrays;
+pub mod attention;
 pub mod backend;
 #[cfg(feature = "cli")]
 pub mod cli;
@@ -12,6 +13,8 @@ pub mod graph;
 pub mod kernel;
 pub mod kernels;
 pub mod tensor;
+#[cfg(feature = "vision")]
+pub mod vision;
 #[cfg(feature = "cli")]
 mod whole_file;
 

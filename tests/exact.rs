@@ -11,8 +11,8 @@ use wgattn::arrays::{self, Array, ArrayData};
 use wgattn::backend::wgpu::{Options, WgpuBackend};
 use wgattn::backend::{Backend, cpu::CpuBackend};
 use wgattn::graph::Graph;
-use wgattn::kernel::case::deviation;
 use wgattn::kernel::Driver;
+use wgattn::kernel::case::deviation;
 use wgattn::kernels::attention::{attention_merge, exact_attention, exact_attention_whitened, key_moments};
 use wgattn::tensor::{DType, HostData, HostTensor, Tensor};
 
@@ -57,7 +57,8 @@ fn run(
     inputs: &[(&str, HostTensor)],
 ) -> Vec<HostTensor> {
     let mut graph = Graph::new("exact");
-    let tensors: Vec<Tensor> = inputs.iter().map(|(name, t)| graph.input(name, t.shape(), t.dtype())).collect();
+    let tensors: Vec<Tensor> =
+        inputs.iter().map(|(name, t)| graph.input(name, t.shape(), t.dtype())).collect();
     let outputs = record(&mut graph, &tensors);
     for output in &outputs {
         graph.output(*output).unwrap();
@@ -93,12 +94,20 @@ fn close(what: &str, got: &HostTensor, truth: &HostTensor, tolerance: f64) {
     assert!(
         found.error <= tolerance,
         "{what}: error {:.3e} > {tolerance:e} at element {}: got {:e}, expected {:e}",
-        found.error, found.index, found.got, found.expected
+        found.error,
+        found.index,
+        found.got,
+        found.expected
     );
 }
 
-const FILES: [(&str, f64); 5] =
-    [("exact_257", 4e-6), ("exact_37x53_mask", 1e-6), ("exact_far", 2e-4), ("exact_1x1", 1e-6), ("exact_65_causal", 2e-6)];
+const FILES: [(&str, f64); 5] = [
+    ("exact_257", 4e-6),
+    ("exact_37x53_mask", 1e-6),
+    ("exact_far", 2e-4),
+    ("exact_1x1", 1e-6),
+    ("exact_65_causal", 2e-6),
+];
 
 #[test]
 fn sums_and_products_agree_with_the_stored_arrays() {
@@ -106,9 +115,13 @@ fn sums_and_products_agree_with_the_stored_arrays() {
         for (name, tolerance) in FILES {
             let file = File::open(name);
             let d = file.tensor("q").shape().dims()[3];
-            for (output, metric, normalise) in
-                [("O_softmax", 0, 0), ("O_lap_sum", 1, 0), ("O_gauss_sum", 2, 0), ("O_lap_none", 1, 1), ("O_gauss_none", 2, 1)]
-            {
+            for (output, metric, normalise) in [
+                ("O_softmax", 0, 0),
+                ("O_lap_sum", 1, 0),
+                ("O_gauss_sum", 2, 0),
+                ("O_lap_none", 1, 1),
+                ("O_gauss_none", 2, 1),
+            ] {
                 let lambda = if metric == 2 { "lambda_gauss" } else { "lambda_l1" };
                 let mut inputs = vec![];
                 for port in ["q", "k", "v"] {
@@ -139,11 +152,16 @@ fn sums_and_products_agree_with_the_stored_arrays() {
 #[test]
 fn whitened_forms_agree_with_the_stored_arrays() {
     for (device, backend) in devices() {
-        for (name, tolerance) in FILES.into_iter().filter(|(name, _)| !name.contains("mask") && !name.contains("causal")) {
+        for (name, tolerance) in
+            FILES.into_iter().filter(|(name, _)| !name.contains("mask") && !name.contains("causal"))
+        {
             let file = File::open(name);
-            for (output, metric, mode) in [("O_lap_row", 1, 0), ("O_lap_col", 1, 1), ("O_gauss_row", 2, 0), ("O_gauss_col", 2, 1)] {
+            for (output, metric, mode) in
+                [("O_lap_row", 1, 0), ("O_lap_col", 1, 1), ("O_gauss_row", 2, 0), ("O_gauss_col", 2, 1)]
+            {
                 let lambda = if metric == 2 { "lambda_gauss" } else { "lambda_l1" };
-                let inputs = [("q", "q"), ("k", "k"), ("v", "v"), ("lambda", lambda)].map(|(port, array)| (port, file.tensor(array)));
+                let inputs = [("q", "q"), ("k", "k"), ("v", "v"), ("lambda", lambda)]
+                    .map(|(port, array)| (port, file.tensor(array)));
                 let ew = file.tensor("ew").to_f32()[0];
                 let params = exact_attention_whitened::Params { zs: 0.0, ew, metric, mode };
                 let record = |graph: &mut Graph, t: &[Tensor]| {
@@ -177,7 +195,11 @@ fn kernel_values_agree_with_the_stored_arrays() {
                 ];
                 let params = exact_attention::Params { metric, normalise: 1, ..Default::default() };
                 let record = |graph: &mut Graph, t: &[Tensor]| {
-                    attention(graph, [Some(t[0]), Some(t[1]), Some(t[2]), Some(t[3]), None, None, None], params)
+                    attention(
+                        graph,
+                        [Some(t[0]), Some(t[1]), Some(t[2]), Some(t[3]), None, None, None],
+                        params,
+                    )
                 };
                 let result = run(&*backend, record, &inputs);
                 close(&format!("{device} c{case} {output}"), &result[0], &at(output), 2e-6);
@@ -201,8 +223,12 @@ fn numbers(shape: [u32; 4], seed: u32) -> HostTensor {
 #[test]
 fn seventy_thousand_heads_of_one_token() {
     let shape = [1, 70_000, 1, 1];
-    let inputs = [("q", numbers(shape, 1)), ("k", numbers(shape, 2)), ("v", numbers(shape, 3)),
-        ("lambda", HostTensor::f32([1], vec![2.0]).unwrap())];
+    let inputs = [
+        ("q", numbers(shape, 1)),
+        ("k", numbers(shape, 2)),
+        ("v", numbers(shape, 3)),
+        ("lambda", HostTensor::f32([1], vec![2.0]).unwrap()),
+    ];
     let params = exact_attention::Params { metric: 1, normalise: 1, ..Default::default() };
     let record = |graph: &mut Graph, t: &[Tensor]| {
         attention(graph, [Some(t[0]), Some(t[1]), Some(t[2]), Some(t[3]), None, None, None], params)
@@ -243,13 +269,19 @@ fn keys_beyond_one_binding_are_taken_in_ranges() {
         };
         let truth = run(&CpuBackend, record, &inputs);
         for (device, adapter) in support::adapters_by_name() {
-            let options = Options { storage_binding: Some(1 << 20), memory_budget: Some(64 << 10), ..Options::default() };
+            let options = Options {
+                storage_binding: Some(1 << 20),
+                memory_budget: Some(64 << 10),
+                ..Options::default()
+            };
             let backend = WgpuBackend::on_adapter(&adapter, options).unwrap();
             let result = run(&backend, record, &inputs);
             // An average of 4500 random numbers is about 1/67 of their size, which magnifies every rounding so much.
             close(&format!("{device} metric {metric} values"), &result[0], &truth[0], 1e-5);
             // The masked queries' sentinel is the largest number by far, so the others are compared alone.
-            let finite = |t: &HostTensor| t.to_f64().into_iter().map(|x| if x < -1e38 { 0.0 } else { x }).collect::<Vec<_>>();
+            let finite = |t: &HostTensor| {
+                t.to_f64().into_iter().map(|x| if x < -1e38 { 0.0 } else { x }).collect::<Vec<_>>()
+            };
             let empty = |t: &HostTensor| t.to_f64().iter().filter(|x| **x < -1e38).count();
             let same = |t: &HostTensor| HostTensor::new(t.shape(), HostData::F64(finite(t))).unwrap();
             assert_eq!(empty(&result[1]), empty(&truth[1]), "{device}: rows without keys");
@@ -284,7 +316,8 @@ fn rows_beyond_one_binding_are_taken_in_windows() {
     for (device, adapter) in support::adapters_by_name() {
         for variant in ["tile", "texture", "plain"] {
             let variants = format!("attention_rows/{variant},key_moments/{variant}");
-            let options = Options { storage_binding: Some(1 << 20), variants: Some(variants), ..Options::default() };
+            let options =
+                Options { storage_binding: Some(1 << 20), variants: Some(variants), ..Options::default() };
             let backend = WgpuBackend::on_adapter(&adapter, options).unwrap();
             let result = run(&backend, record, &inputs);
             close(&format!("{device} {variant} values"), &result[0], &truth[0], 2e-6);
@@ -299,11 +332,16 @@ fn eight_kibibytes_of_workgroup_memory_suffice() {
     let shape = [1, 2, 70, 8];
     let inputs = [("q", numbers(shape, 1)), ("k", numbers(shape, 2)), ("v", numbers(shape, 3))];
     let record = |graph: &mut Graph, t: &[Tensor]| {
-        attention(graph, [Some(t[0]), Some(t[1]), Some(t[2]), None, None, None, None], exact_attention::Params::default())
+        attention(
+            graph,
+            [Some(t[0]), Some(t[1]), Some(t[2]), None, None, None, None],
+            exact_attention::Params::default(),
+        )
     };
     let truth = run(&CpuBackend, record, &inputs);
     for (device, adapter) in support::adapters_by_name() {
-        let options = Options { driver: Some(Driver::Gpu), workgroup_bytes: Some(8192), ..Options::default() };
+        let options =
+            Options { driver: Some(Driver::Gpu), workgroup_bytes: Some(8192), ..Options::default() };
         let backend = WgpuBackend::on_adapter(&adapter, options).unwrap();
         let result = run(&backend, record, &inputs);
         close(&format!("{device} values"), &result[0], &truth[0], 2e-6);

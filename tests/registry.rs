@@ -17,11 +17,7 @@ fn variants(spec: &'static KernelSpec) -> &'static [Variant] {
 
 /// The shared modules of all variants, once per use.
 fn shared_modules() -> impl Iterator<Item = &'static Shared> {
-    KERNELS
-        .iter()
-        .flat_map(|k| variants(k))
-        .flat_map(|v| v.shared)
-        .copied()
+    KERNELS.iter().flat_map(|k| variants(k)).flat_map(|v| v.shared).copied()
 }
 
 /// Collects what is wrong, so that one run shows everything.
@@ -87,10 +83,7 @@ fn every_shader_has_a_smallest_and_an_odd_case() {
         }
         // Larger than a vec4, so that it is no special case of `smallest`.
         if !tested().any(|c| c.dims.iter().any(|(_, size)| *size > 4 && size % 4 != 0)) {
-            wrong.push(format!(
-                "{} has no case with a size that is no multiple of 4",
-                spec.name
-            ));
+            wrong.push(format!("{} has no case with a size that is no multiple of 4", spec.name));
         }
     }
     none_wrong(wrong);
@@ -143,10 +136,7 @@ fn costs_and_loads_are_finite_and_positive() {
             if !all.iter().all(sane) || !empty && (cost.bytes == 0.0 || cost.stores == 0.0) {
                 wrong.push(format!("{at}: {cost:?}"));
             }
-            for variant in variants(spec)
-                .iter()
-                .filter(|v| (v.suits)(&dims, &params, &generous()))
-            {
+            for variant in variants(spec).iter().filter(|v| (v.suits)(&dims, &params, &generous())) {
                 let loads = (variant.loads)(&dims);
                 let all = [loads.storage, loads.uniform, loads.texture, loads.workgroup];
                 if !all.iter().all(sane) || !empty && all.iter().sum::<f64>() == 0.0 {
@@ -236,10 +226,7 @@ fn variants_name_existing_ports_and_their_own_files() {
         }
     }
     for shared in shared_modules().filter(|s| read(s.file) != s.body) {
-        wrong.push(format!(
-            "shared module: its text is not that of shaders/{}",
-            shared.file
-        ));
+        wrong.push(format!("shared module: its text is not that of shaders/{}", shared.file));
     }
     none_wrong(wrong);
 }
@@ -257,11 +244,8 @@ fn every_file_in_shaders_is_used() {
                 folders.push(path);
                 continue;
             }
-            let name = path
-                .strip_prefix(&root)
-                .expect("it is below shaders/")
-                .to_string_lossy()
-                .replace('\\', "/");
+            let name =
+                path.strip_prefix(&root).expect("it is below shaders/").to_string_lossy().replace('\\', "/");
             assert!(used.contains(name.as_str()), "no kernel uses shaders/{name}");
         }
     }

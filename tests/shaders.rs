@@ -265,20 +265,14 @@ fn fits(spec: &'static KernelSpec, bytes: u32) -> Result<(), String> {
             let memory = made.workgroup_bytes;
             fit |= memory <= bytes && storage <= limits.storage_buffers && threads <= limits.invocations;
             let name = shader.variant.name;
-            refused.push(format!(
-                "{name}: {memory} bytes, {storage} storage buffers, {threads} threads"
-            ));
+            refused.push(format!("{name}: {memory} bytes, {storage} storage buffers, {threads} threads"));
         }
         if !fit && !refused.is_empty() {
             return Err(format!("case {}: {}", case.name, refused.join("; ")));
         }
         fitting_cases += u32::from(fit);
     }
-    if fitting_cases > 0 {
-        Ok(())
-    } else {
-        Err("no variant suits any case".into())
-    }
+    if fitting_cases > 0 { Ok(()) } else { Err("no variant suits any case".into()) }
 }
 
 /// What must not stand in a shader, with the reason.

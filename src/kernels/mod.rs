@@ -16,9 +16,23 @@ macro_rules! kernels {
 
 kernels! {
     /// Dense linear algebra.
-    linalg { matmul, scale_rows }
+    linalg {
+        matmul, row_affine, row_dot, column_sums, sum_chunks, mask_weights, gram, scale_rows, reduce_sum, scan, transpose,
+        identity_distance, inverse_residual, inverse_fallback, newton_schulz, newton_schulz_start,
+        newton_schulz_workgroup, newton_schulz_trace,
+    }
+    /// Laplacian and Gaussian kernels, landmarks and Nyström attention.
+    laplacian { kernel_matrix, pool_tokens, nystrom_row, nystrom_attention, nystrom_map; nystrom }
+    /// Functions of single elements.
+    elementwise { exp_scale }
+    /// Pictures to numbers and back, and work on the token grid.
+    image { to_linear, oklab, patchify, colormap, depthwise_conv }
+    /// Searches for what should not be there.
+    check { find_nonfinite, nonfinite_parts, nonfinite_merge }
     /// Attention forms whose cost is all pairs of tokens.
-    attention { attention_rows, attention_merge, exact_attention, key_moments, exact_attention_whitened }
+    attention {
+        attention_rows, attention_merge, exact_attention, exact_row, key_moments, exact_attention_whitened,
+    }
 }
 
 /// The kernel of a name.

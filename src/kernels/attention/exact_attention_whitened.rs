@@ -163,6 +163,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     ],
     params: Params::FIELDS,
     defaults: Params::default_bytes,
+    output_dims: None,
     check,
     wgpu: OnWgpu::Expand(expand),
     cuda: OnCuda::Absent { reason: "becomes the same smaller kernels when the CUDA backend is built" },

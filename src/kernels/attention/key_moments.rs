@@ -160,6 +160,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     ],
     params: Params::FIELDS,
     defaults: Params::default_bytes,
+    output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
     cuda: OnCuda::Absent { reason: "becomes one kernel of tiles in shared memory when the CUDA backend is built" },

@@ -87,6 +87,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     ],
     params: Params::FIELDS,
     defaults: Params::default_bytes,
+    output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
     cuda: OnCuda::Absent { reason: "becomes an elementwise kernel when the CUDA backend is built" },

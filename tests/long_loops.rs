@@ -28,9 +28,12 @@ fn agrees(kernel: &str, case: &'static Case, allowed: f64) {
             }
         }
         program.run().expect("the program runs");
-        for (i, port) in spec.ports.iter().enumerate().filter(|(_, p)| p.access == Access::Write && !p.diagnostic) {
+        for (i, port) in
+            spec.ports.iter().enumerate().filter(|(_, p)| p.access == Access::Write && !p.diagnostic)
+        {
             let (Some(tensor), Some(truth)) = (tensors[i], &truth[i]) else { continue };
-            let found = deviation(&program.read(tensor).expect("the output reads"), truth).expect("shapes agree");
+            let found =
+                deviation(&program.read(tensor).expect("the output reads"), truth).expect("shapes agree");
             assert!(found.error <= allowed, "{kernel} on {name}: {} off by {found:?}", port.name);
         }
     }
@@ -43,7 +46,12 @@ fn exact_attention_over_many_keys() {
     static CASE: Case = Case::new(
         "many_keys",
         &[("b", 1), ("h", 1), ("n", 9), ("m", 80_000), ("d", 32), ("e", 32), ("bandwidths", 1)],
-        || wgattn::kernel::KernelParams::to_bytes(&wgattn::kernels::attention::exact_attention::Params { metric: 1, ..Default::default() }),
+        || {
+            wgattn::kernel::KernelParams::to_bytes(&wgattn::kernels::attention::exact_attention::Params {
+                metric: 1,
+                ..Default::default()
+            })
+        },
     )
     .without(&["key_mask", "mask", "query_mask"])
     .filled(LAMBDA);
@@ -55,7 +63,12 @@ fn exact_attention_over_many_keys_of_an_odd_width() {
     static CASE: Case = Case::new(
         "many_keys",
         &[("b", 1), ("h", 1), ("n", 5), ("m", 70_001), ("d", 7), ("e", 5), ("bandwidths", 1)],
-        || wgattn::kernel::KernelParams::to_bytes(&wgattn::kernels::attention::exact_attention::Params { metric: 1, ..Default::default() }),
+        || {
+            wgattn::kernel::KernelParams::to_bytes(&wgattn::kernels::attention::exact_attention::Params {
+                metric: 1,
+                ..Default::default()
+            })
+        },
     )
     .without(&["key_mask", "mask", "query_mask"])
     .filled(LAMBDA);
@@ -67,7 +80,12 @@ fn moments_over_many_queries() {
     static CASE: Case = Case::new(
         "many_queries",
         &[("b", 1), ("h", 1), ("n", 70_000), ("m", 5), ("d", 8), ("bandwidths", 1)],
-        || wgattn::kernel::KernelParams::to_bytes(&wgattn::kernels::attention::key_moments::Params { metric: 1, ..Default::default() }),
+        || {
+            wgattn::kernel::KernelParams::to_bytes(&wgattn::kernels::attention::key_moments::Params {
+                metric: 1,
+                ..Default::default()
+            })
+        },
     )
     .without(&["row_shift", "query_mask"])
     .filled(LAMBDA);
@@ -126,7 +144,8 @@ fn products_over_many_terms() {
 
 #[test]
 fn masks_of_many_tokens() {
-    static CASE: Case = Case::new("many", &[("b", 1), ("h", 1), ("n", 5_000_000)], Vec::new).filled(&[("keep", Fill::Value(1.0))]);
+    static CASE: Case = Case::new("many", &[("b", 1), ("h", 1), ("n", 5_000_000)], Vec::new)
+        .filled(&[("keep", Fill::Value(1.0))]);
     agrees("mask_weights", &CASE, 1e-6);
 }
 
@@ -136,12 +155,13 @@ fn large_cells_of_tokens() {
     fn one_cell(d: &Dims) -> HostData {
         HostData::U32(vec![0, 0, 1, 0, d.size("n")])
     }
-    static CASE: Case = Case::new(
-        "large_cell",
-        &[("b", 1), ("h", 1), ("n", 200_000), ("nq", 0), ("m", 1), ("d", 2)],
-        || wgattn::kernel::KernelParams::to_bytes(&wgattn::kernels::laplacian::pool_tokens::Params { grid_cols: 200_000 }),
-    )
-    .without(&["q", "keep"])
-    .filled(&[("cells", Fill::Made(one_cell))]);
+    static CASE: Case =
+        Case::new("large_cell", &[("b", 1), ("h", 1), ("n", 200_000), ("nq", 0), ("m", 1), ("d", 2)], || {
+            wgattn::kernel::KernelParams::to_bytes(&wgattn::kernels::laplacian::pool_tokens::Params {
+                grid_cols: 200_000,
+            })
+        })
+        .without(&["q", "keep"])
+        .filled(&[("cells", Fill::Made(one_cell))]);
     agrees("pool_tokens", &CASE, 1e-4);
 }

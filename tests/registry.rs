@@ -160,6 +160,7 @@ fn generous() -> Caps {
         texture_rows: 16_384,
         storage_alignment: 4,
         groups: 65_535,
+        loop_rounds: u64::MAX,
         subgroups: true,
         memory_budget: 1 << 32,
     }

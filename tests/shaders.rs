@@ -49,6 +49,7 @@ fn caps(workgroup_bytes: u32) -> Caps {
         texture_rows: 8192,
         storage_alignment: 256,
         groups: 65_535,
+        loop_rounds: u64::MAX,
         subgroups: true,
         memory_budget: 192 << 20,
     }

@@ -150,6 +150,8 @@ pub struct Caps {
     pub storage_alignment: u32,
     /// Workgroups in one dimension of a dispatch.
     pub groups: u32,
+    /// Loop rounds that one invocation may make in all. llvmpipe ends loops past 65 535 without any error.
+    pub loop_rounds: u64,
     /// Whether subgroup operations may be used.
     pub subgroups: bool,
     /// Transient bytes that a composed operation should stay under; it cuts heads into slices for it.
@@ -216,6 +218,8 @@ pub struct Variant {
     pub grid: fn(&Dims, u64) -> u64,
     /// Words loaded by path, for one head.
     pub loads: fn(&Dims) -> Loads,
+    /// Loop rounds of one invocation, nested ones multiplied; the dispatcher refuses what a driver would cut short.
+    pub rounds: fn(&Dims) -> u64,
     /// Whether it needs subgroup operations.
     pub subgroups: bool,
 }
@@ -241,8 +245,14 @@ impl Variant {
             suits: always,
             grid,
             loads,
+            rounds: few_rounds,
             subgroups: false,
         }
+    }
+
+    /// The same variant with loops that grow with the shape.
+    pub const fn rounds(self, rounds: fn(&Dims) -> u64) -> Self {
+        Self { rounds, ..self }
     }
 }
 
@@ -444,6 +454,11 @@ pub fn whole_heads(_: &Dims, _: &[u8]) -> Vec<(&'static str, u32)> {
 /// The window of a kernel whose query rows `n` are independent.
 pub fn by_rows(_: &Dims, _: &[u8]) -> Vec<(&'static str, u32)> {
     vec![("n", 1)]
+}
+
+/// The loop rounds of a variant whose loops do not grow with the shape, or whose kernel checks its sizes itself.
+pub fn few_rounds(_: &Dims) -> u64 {
+    0
 }
 
 /// The constants of a variant that has none.

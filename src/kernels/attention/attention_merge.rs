@@ -89,6 +89,7 @@ static VARIANTS: &[Variant] = &[Variant {
     suits: always,
     grid: |d, batches| batches * (u64::from(d.size("n")) * u64::from(d.size("p"))).div_ceil(64),
     loads: |d| Loads { storage: 4.0 * f64::from(d.size("n")) * f64::from(d.size("p")), ..Loads::default() },
+    rounds: few_rounds,
     subgroups: false,
 }];
 

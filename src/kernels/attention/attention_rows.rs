@@ -212,7 +212,7 @@ fn groups(dims: &Dims, batches: u64, rows: u32, columns: u32) -> u64 {
     batches * u64::from(dims.size("n").div_ceil(rows)) * u64::from(dims.size("e").div_ceil(columns))
 }
 
-static VARIANTS: &[Variant] = &[
+pub(super) static VARIANTS: &[Variant] = &[
     Variant {
         name: "tile",
         file: "attention/attention_rows_tile.wgsl",
@@ -232,6 +232,7 @@ static VARIANTS: &[Variant] = &[
                 ..Loads::default()
             }
         },
+        rounds: |d| u64::from(d.size("m").div_ceil(32)) * (64 + 24 * u64::from(d.size("d").div_ceil(16))),
         subgroups: false,
     },
     Variant {
@@ -252,6 +253,7 @@ static VARIANTS: &[Variant] = &[
             texture: pairs(d) / 4.0 * (slices(d, 64) * f64::from(d.size("d")) + f64::from(d.size("e"))),
             ..Loads::default()
         },
+        rounds: |d| u64::from(d.size("m")) * (1 + u64::from((d.size("d") / 4).saturating_sub(16))),
         subgroups: false,
     },
     Variant {
@@ -269,6 +271,7 @@ static VARIANTS: &[Variant] = &[
             storage: pairs(d) * (slices(d, 32) * f64::from(d.size("d")) * 1.25 + f64::from(d.size("e"))),
             ..Loads::default()
         },
+        rounds: |d| u64::from(d.size("m").div_ceil(4)) * (u64::from(d.size("d")) + 20),
         subgroups: false,
     },
 ];

@@ -163,10 +163,16 @@ impl Ports {
     }
 }
 
-/// Keys of one head that fit a binding; a whole number of tiles.
+/// Keys of one head that fit a binding and the loops of every variant the device might choose; whole tiles.
 fn keys_per_range(dims: &Dims, caps: &Caps) -> u32 {
+    const SAMPLE: u32 = 1024;
+    let mut sample = dims.clone();
+    sample.set("m", SAMPLE);
+    let suited = attention_rows::VARIANTS.iter().filter(|v| (v.suits)(&sample, &[], caps));
+    let rounds = suited.map(|v| (v.rounds)(&sample)).max().unwrap_or(1).max(1);
+    let by_loops = (caps.loop_rounds / rounds).saturating_mul(SAMPLE.into());
     let bytes = 4 * u64::from(dims.size("d").max(dims.size("e")).max(1));
-    let fit = caps.storage_binding.saturating_sub(u64::from(caps.storage_alignment)) / bytes;
+    let fit = (caps.storage_binding.saturating_sub(u64::from(caps.storage_alignment)) / bytes).min(by_loops.max(1));
     let fit = if fit > 64 { fit / 64 * 64 } else { fit };
     u32::try_from(fit).unwrap_or(u32::MAX).max(1)
 }

@@ -84,6 +84,7 @@ const fn variant(name: &'static str, file: &'static str, body: &'static str) -> 
         suits: always,
         grid: |d, batches| batches * u64::from(d.size("m").div_ceil(64)),
         loads: |d| Loads { storage: 1.25 * pairs(d) * f64::from(d.size("d")), ..Loads::default() },
+        rounds: |d| u64::from(d.size("n")) * (2 + u64::from(d.size("d").div_ceil(4))),
         subgroups: false,
     }
 }

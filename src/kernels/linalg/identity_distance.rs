@@ -55,6 +55,7 @@ static VARIANTS: &[Variant] = &[Variant {
         workgroup: 512.0,
         ..Loads::default()
     },
+    rounds: few_rounds,
     subgroups: false,
 }];
 

@@ -90,6 +90,7 @@ static VARIANTS: &[Variant] = &[Variant {
         storage: f64::from(d.size("m")).powi(2),
         ..Loads::default()
     },
+    rounds: few_rounds,
     subgroups: false,
 }];
 

@@ -87,6 +87,7 @@ static VARIANTS: &[Variant] = &[Variant {
         workgroup: 3072.0,
         ..Loads::default()
     },
+    rounds: few_rounds,
     subgroups: false,
 }];
 

@@ -62,6 +62,7 @@ const fn variant(name: &'static str, file: &'static str, body: &'static str, sub
         suits: always,
         grid: |_, batches| batches,
         loads,
+        rounds: |d| 64 + u64::from(d.size("n").div_ceil(256)),
         subgroups,
     }
 }

@@ -67,6 +67,7 @@ static VARIANTS: &[Variant] = &[Variant {
     suits: always,
     grid: |d, batches| batches * (u64::from(d.size("r")) * u64::from(d.size("c"))).div_ceil(64),
     loads: |d| Loads { storage: 2.0 * words(d), ..Loads::default() },
+    rounds: few_rounds,
     subgroups: false,
 }];
 

@@ -57,6 +57,7 @@ static VARIANTS: &[Variant] = &[Variant {
             ..Loads::default()
         }
     },
+    rounds: few_rounds,
     subgroups: false,
 }];
 

@@ -46,6 +46,7 @@ static VARIANTS: &[Variant] = &[
             workgroup: words(d),
             ..Loads::default()
         },
+        rounds: few_rounds,
         subgroups: false,
     },
     Variant {
@@ -63,6 +64,7 @@ static VARIANTS: &[Variant] = &[
             storage: words(d),
             ..Loads::default()
         },
+        rounds: few_rounds,
         subgroups: false,
     },
 ];

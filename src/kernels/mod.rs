@@ -39,3 +39,22 @@ kernels! {
 pub fn find(name: &str) -> Option<&'static KernelSpec> {
     KERNELS.iter().copied().find(|k| k.name == name)
 }
+
+/// The list as a Markdown table: name, formula, how it runs on wgpu, source.
+pub fn markdown_table() -> String {
+    use crate::kernel::OnWgpu;
+    let mut table = String::from("| kernel | computes | on wgpu | source |\n|---|---|---|---|\n");
+    for kernel in KERNELS {
+        let how = match &kernel.wgpu {
+            OnWgpu::Expand(_) => "expands".to_string(),
+            OnWgpu::Shader(variants) => variants.iter().map(|v| v.name).collect::<Vec<_>>().join(", "),
+        };
+        let formula = kernel.formula.replace('|', "\\|");
+        table.push_str(&format!(
+            "| `{}` | {formula} | {how} | {} |\n",
+            kernel.name,
+            kernel.source.replace('|', "\\|")
+        ));
+    }
+    table
+}

@@ -29,7 +29,7 @@ struct File(BTreeMap<String, Array>);
 impl File {
     fn open(name: &str) -> Self {
         let path = format!("{}/tests/data/laplacian/{name}.npz", env!("CARGO_MANIFEST_DIR"));
-        Self(arrays::read(path).unwrap())
+        Self(arrays::read(path).expect("works"))
     }
 
     /// An array as `[1, 1, rows, cols]` (or `[len]` for one axis).
@@ -43,8 +43,8 @@ impl File {
         };
         let sizes: Vec<u32> = array.shape.iter().map(|&x| x as u32).collect();
         match sizes[..] {
-            [rows, cols] => HostTensor::new([1, 1, rows, cols], data).unwrap(),
-            [len] => HostTensor::new([len], data).unwrap(),
+            [rows, cols] => HostTensor::new([1, 1, rows, cols], data).expect("works"),
+            [len] => HostTensor::new([len], data).expect("works"),
             _ => panic!("{name} has shape {sizes:?}"),
         }
     }
@@ -61,25 +61,25 @@ fn run(
         inputs.iter().map(|(name, t)| graph.input(name, t.shape(), t.dtype())).collect();
     let outputs = record(&mut graph, &tensors);
     for output in &outputs {
-        graph.output(*output).unwrap();
+        graph.output(*output).expect("works");
     }
-    let mut program = backend.compile(&graph).unwrap();
+    let mut program = backend.compile(&graph).expect("works");
     for (tensor, (_, data)) in tensors.iter().zip(inputs) {
-        program.write(*tensor, data).unwrap();
+        program.write(*tensor, data).expect("works");
     }
-    program.run().unwrap();
-    outputs.iter().map(|t| program.read(*t).unwrap()).collect()
+    program.run().expect("works");
+    outputs.iter().map(|t| program.read(*t).expect("works")).collect()
 }
 
 /// Records exact attention of q, k, v, λ and masks into new tensors `out` and `log_sum`.
 fn attention(graph: &mut Graph, x: [Option<Tensor>; 7], params: exact_attention::Params) -> Vec<Tensor> {
     let [q, k, v, lambda, key_mask, mask, query_mask] = x;
-    let (rows, values) = (q.unwrap(), v.unwrap());
+    let (rows, values) = (q.expect("works"), v.expect("works"));
     let [b, h, n, e] = [rows.dim(0), rows.dim(1), rows.dim(2), values.dim(3)];
     let out = graph.transient("out", [b, h, n, e], DType::F32);
     let log_sum = graph.transient("log_sum", [b, h, n], DType::F32);
     let args = [q, k, v, lambda, key_mask, mask, query_mask, Some(out), Some(log_sum)];
-    graph.pass(&exact_attention::SPEC, &params, &args).unwrap();
+    graph.pass(&exact_attention::SPEC, &params, &args).expect("works");
     vec![out, log_sum]
 }
 
@@ -89,7 +89,7 @@ fn close(what: &str, got: &HostTensor, truth: &HostTensor, tolerance: f64) {
         assert!(got.to_f64().iter().all(|x| x.abs() < 1e-30), "{what} is not 0");
         return;
     }
-    let found = deviation(got, truth).unwrap();
+    let found = deviation(got, truth).expect("works");
     println!("{what}: {:.1e} of {tolerance:.0e}", found.error);
     assert!(
         found.error <= tolerance,
@@ -167,7 +167,7 @@ fn whitened_forms_agree_with_the_stored_arrays() {
                 let record = |graph: &mut Graph, t: &[Tensor]| {
                     let out = graph.transient("out", [1, 1, t[0].dim(2), t[2].dim(3)], DType::F32);
                     let args = [Some(t[0]), Some(t[1]), Some(t[2]), Some(t[3]), Some(out)];
-                    graph.pass(&exact_attention_whitened::SPEC, &params, &args).unwrap();
+                    graph.pass(&exact_attention_whitened::SPEC, &params, &args).expect("works");
                     vec![out]
                 };
                 let result = run(&*backend, record, &inputs);
@@ -190,7 +190,7 @@ fn kernel_values_agree_with_the_stored_arrays() {
                 let inputs = [
                     ("q", at("x")),
                     ("k", at("y")),
-                    ("v", HostTensor::f32([1, 1, m, m], identity).unwrap()),
+                    ("v", HostTensor::f32([1, 1, m, m], identity).expect("works")),
                     ("lambda", at(lambda)),
                 ];
                 let params = exact_attention::Params { metric, normalise: 1, ..Default::default() };
@@ -216,7 +216,7 @@ fn numbers(shape: [u32; 4], seed: u32) -> HostTensor {
         let x = (x ^ (x >> 15)).wrapping_mul(0x85eb_ca6b);
         (x ^ (x >> 13)) as f32 / 2.0_f32.powi(31) - 1.0
     };
-    HostTensor::f32(shape, (0..len).map(mix).collect()).unwrap()
+    HostTensor::f32(shape, (0..len).map(mix).collect()).expect("works")
 }
 
 /// C01: more heads than groups fit in one dimension.
@@ -227,7 +227,7 @@ fn seventy_thousand_heads_of_one_token() {
         ("q", numbers(shape, 1)),
         ("k", numbers(shape, 2)),
         ("v", numbers(shape, 3)),
-        ("lambda", HostTensor::f32([1], vec![2.0]).unwrap()),
+        ("lambda", HostTensor::f32([1], vec![2.0]).expect("works")),
     ];
     let params = exact_attention::Params { metric: 1, normalise: 1, ..Default::default() };
     let record = |graph: &mut Graph, t: &[Tensor]| {
@@ -249,7 +249,7 @@ fn keys_beyond_one_binding_are_taken_in_ranges() {
     let keep = |i: u32, of: u32| u8::from(i.wrapping_mul(2_654_435_761) >> 16 & 7 < of);
     let mask = |shape: [u32; 4], of: u32| {
         let len = shape.iter().product::<u32>();
-        HostTensor::new(shape, HostData::U8((0..len).map(|i| keep(i, of)).collect())).unwrap()
+        HostTensor::new(shape, HostData::U8((0..len).map(|i| keep(i, of)).collect())).expect("works")
     };
     let key_mask = (0..2 * m).map(|i| keep(i, 6)).collect();
     let query_mask = (0..n).map(|i| u8::from(i % 7 != 3)).collect();
@@ -257,10 +257,10 @@ fn keys_beyond_one_binding_are_taken_in_ranges() {
         ("q", numbers(q, 1)),
         ("k", numbers(k, 2)),
         ("v", numbers(k, 3)),
-        ("lambda", HostTensor::f32([2], vec![8.0, 20.0]).unwrap()),
-        ("key_mask", HostTensor::new([1, 2, m], HostData::U8(key_mask)).unwrap()),
+        ("lambda", HostTensor::f32([2], vec![8.0, 20.0]).expect("works")),
+        ("key_mask", HostTensor::new([1, 2, m], HostData::U8(key_mask)).expect("works")),
         ("mask", mask([1, 1, n, m], 5)),
-        ("query_mask", HostTensor::new([1, 1, n], HostData::U8(query_mask)).unwrap()),
+        ("query_mask", HostTensor::new([1, 1, n], HostData::U8(query_mask)).expect("works")),
     ];
     for (metric, normalise) in [(0, 0), (1, 0), (2, 1)] {
         let params = exact_attention::Params { scale: 0.125, metric, normalise };
@@ -274,7 +274,7 @@ fn keys_beyond_one_binding_are_taken_in_ranges() {
                 memory_budget: Some(64 << 10),
                 ..Options::default()
             };
-            let backend = WgpuBackend::on_adapter(&adapter, options).unwrap();
+            let backend = WgpuBackend::on_adapter(&adapter, options).expect("works");
             let result = run(&backend, record, &inputs);
             // An average of 4500 random numbers is about 1/67 of their size, which magnifies every rounding so much.
             close(&format!("{device} metric {metric} values"), &result[0], &truth[0], 1e-5);
@@ -283,7 +283,7 @@ fn keys_beyond_one_binding_are_taken_in_ranges() {
                 t.to_f64().into_iter().map(|x| if x < -1e38 { 0.0 } else { x }).collect::<Vec<_>>()
             };
             let empty = |t: &HostTensor| t.to_f64().iter().filter(|x| **x < -1e38).count();
-            let same = |t: &HostTensor| HostTensor::new(t.shape(), HostData::F64(finite(t))).unwrap();
+            let same = |t: &HostTensor| HostTensor::new(t.shape(), HostData::F64(finite(t))).expect("works");
             assert_eq!(empty(&result[1]), empty(&truth[1]), "{device}: rows without keys");
             close(&format!("{device} metric {metric} log_sum"), &same(&result[1]), &same(&truth[1]), 2e-6);
         }
@@ -299,17 +299,17 @@ fn rows_beyond_one_binding_are_taken_in_windows() {
         ("q", numbers([1, 2, n, d], 1)),
         ("k", numbers([1, 2, m, d], 2)),
         ("v", numbers([1, 2, m, d], 3)),
-        ("lambda", HostTensor::f32([2], vec![8.0, 20.0]).unwrap()),
-        ("mask", HostTensor::new([1, 1, n, m], HostData::U8(mask)).unwrap()),
+        ("lambda", HostTensor::f32([2], vec![8.0, 20.0]).expect("works")),
+        ("mask", HostTensor::new([1, 1, n, m], HostData::U8(mask)).expect("works")),
     ];
     let params = exact_attention::Params { metric: 1, ..Default::default() };
     let record = |graph: &mut Graph, t: &[Tensor]| {
         let out = graph.transient("out", [1, 2, n, d], DType::F32);
         let args = [Some(t[0]), Some(t[1]), Some(t[2]), Some(t[3]), None, Some(t[4]), None, Some(out), None];
-        graph.pass(&exact_attention::SPEC, &params, &args).unwrap();
+        graph.pass(&exact_attention::SPEC, &params, &args).expect("works");
         let moments = graph.transient("moments", [1, 2, n, 2], DType::F32);
         let args = [Some(t[1]), Some(t[0]), Some(t[3]), None, None, Some(moments)];
-        graph.pass(&key_moments::SPEC, &key_moments::Params::default(), &args).unwrap();
+        graph.pass(&key_moments::SPEC, &key_moments::Params::default(), &args).expect("works");
         vec![out, moments]
     };
     let truth = run(&CpuBackend, record, &inputs);
@@ -318,7 +318,7 @@ fn rows_beyond_one_binding_are_taken_in_windows() {
             let variants = format!("attention_rows/{variant},key_moments/{variant}");
             let options =
                 Options { storage_binding: Some(1 << 20), variants: Some(variants), ..Options::default() };
-            let backend = WgpuBackend::on_adapter(&adapter, options).unwrap();
+            let backend = WgpuBackend::on_adapter(&adapter, options).expect("works");
             let result = run(&backend, record, &inputs);
             close(&format!("{device} {variant} values"), &result[0], &truth[0], 2e-6);
             close(&format!("{device} {variant} moments"), &result[1], &truth[1], 2e-6);
@@ -342,7 +342,7 @@ fn eight_kibibytes_of_workgroup_memory_suffice() {
     for (device, adapter) in support::adapters_by_name() {
         let options =
             Options { driver: Some(Driver::Gpu), workgroup_bytes: Some(8192), ..Options::default() };
-        let backend = WgpuBackend::on_adapter(&adapter, options).unwrap();
+        let backend = WgpuBackend::on_adapter(&adapter, options).expect("works");
         let result = run(&backend, record, &inputs);
         close(&format!("{device} values"), &result[0], &truth[0], 2e-6);
     }

@@ -387,6 +387,9 @@ impl Case {
     }
 }
 
+/// A third dimension of ports along which a head may be cut, and how many of its elements one unit of a window covers.
+pub type Unit = (&'static str, u32);
+
 /// Everything the project knows about one kernel.
 #[derive(Debug)]
 pub struct KernelSpec {
@@ -417,7 +420,7 @@ pub struct KernelSpec {
     pub reference: Reference,
     /// How a head may be cut where a binding would be too large: third dimensions of its ports and how many of their
     /// elements one unit of the window covers. Empty: a head is bound whole.
-    pub window: fn(&Dims, &[u8]) -> Vec<(&'static str, u32)>,
+    pub window: fn(&Dims, &[u8]) -> Vec<Unit>,
     /// Work of one run.
     pub cost: fn(&Dims, &[u8]) -> Cost,
     /// How close it must come.
@@ -425,7 +428,7 @@ pub struct KernelSpec {
     /// Shapes to test and to time.
     pub cases: &'static [Case],
     /// The entry that computes its vector-Jacobian product; gradients arrive with their own issue.
-    pub vjp: Option<&'static KernelSpec>,
+    pub vjp: Option<&'static Self>,
 }
 
 impl KernelSpec {

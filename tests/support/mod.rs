@@ -5,10 +5,10 @@ use libtest_mimic::{Failed, Trial};
 use wgattn::backend::wgpu::{Options, WgpuBackend, adapters};
 
 /// Software adapters the suite is meant to run on.
-pub const EXPECTED: [&str; 3] = ["lavapipe", "swiftshader", "gl"];
+pub(crate) const EXPECTED: [&str; 3] = ["lavapipe", "swiftshader", "gl"];
 
 /// Name of an adapter for tests: one of [`EXPECTED`], or `gpu` with its index.
-pub fn test_name(index: usize, info: &wgpu::AdapterInfo) -> String {
+pub(crate) fn test_name(index: usize, info: &wgpu::AdapterInfo) -> String {
     let name = info.name.to_lowercase();
     match info.backend {
         wgpu::Backend::Gl => "gl".into(),
@@ -19,7 +19,7 @@ pub fn test_name(index: usize, info: &wgpu::AdapterInfo) -> String {
 }
 
 /// Every adapter of this machine with its test name; `WGATTN_TEST_ADAPTERS` (a list of names) narrows it.
-pub fn adapters_by_name() -> Vec<(String, wgpu::Adapter)> {
+pub(crate) fn adapters_by_name() -> Vec<(String, wgpu::Adapter)> {
     let wanted = std::env::var("WGATTN_TEST_ADAPTERS").ok();
     let named = adapters().into_iter().enumerate().map(|(i, a)| (test_name(i, &a.get_info()), a));
     let mut list: Vec<(String, wgpu::Adapter)> = Vec::new();
@@ -33,17 +33,17 @@ pub fn adapters_by_name() -> Vec<(String, wgpu::Adapter)> {
 }
 
 /// Expected adapters that are not there.
-pub fn missing_adapters(found: &[(String, wgpu::Adapter)]) -> Vec<String> {
+pub(crate) fn missing_adapters(found: &[(String, wgpu::Adapter)]) -> Vec<String> {
     EXPECTED.iter().filter(|e| found.iter().all(|(n, _)| n != *e)).map(ToString::to_string).collect()
 }
 
 /// Whether the environment says that an adapter must be there.
-pub fn required(name: &str) -> bool {
+pub(crate) fn required(name: &str) -> bool {
     std::env::var("WGATTN_REQUIRE_ADAPTERS").is_ok_and(|list| list.split(',').any(|x| x == name))
 }
 
 /// A backend on every adapter of this machine.
-pub fn backends() -> Vec<(String, WgpuBackend)> {
+pub(crate) fn backends() -> Vec<(String, WgpuBackend)> {
     let open = |(name, adapter): (String, wgpu::Adapter)| {
         let backend =
             WgpuBackend::on_adapter(&adapter, Options::default()).expect("the adapter gives a device");
@@ -53,11 +53,11 @@ pub fn backends() -> Vec<(String, WgpuBackend)> {
 }
 
 /// A test on a backend, and what went wrong.
-pub type OnBackend = fn(&WgpuBackend) -> Result<(), String>;
+pub(crate) type OnBackend = fn(&WgpuBackend) -> Result<(), String>;
 
 /// One trial per test and adapter; an adapter that this machine lacks is ignored with the reason, or fails where the
 /// environment requires it.
-pub fn trials(tests: &[(&str, OnBackend)]) -> Vec<Trial> {
+pub(crate) fn trials(tests: &[(&str, OnBackend)]) -> Vec<Trial> {
     let found = adapters_by_name();
     let mut trials = Vec::new();
     for (device, adapter) in &found {
@@ -77,7 +77,7 @@ pub fn trials(tests: &[(&str, OnBackend)]) -> Vec<Trial> {
 }
 
 /// A test that cannot run here: ignored with the reason, or failed where it must run.
-pub fn absent(name: &str, reason: &str, required: bool) -> Trial {
+pub(crate) fn absent(name: &str, reason: &str, required: bool) -> Trial {
     let reason = reason.to_string();
     Trial::ignorable_test(name, move || {
         if required { Err(Failed::from(reason)) } else { Ok(libtest_mimic::Completion::ignored_with(reason)) }

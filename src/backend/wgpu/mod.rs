@@ -172,7 +172,7 @@ impl WgpuBackend {
             name if name.contains("swiftshader") => Driver::SwiftShader,
             _ => Driver::Gpu,
         });
-        let binding = u64::from(limits.max_storage_buffer_binding_size);
+        let binding = limits.max_storage_buffer_binding_size;
         let caps = Caps {
             driver,
             workgroup_bytes: options
@@ -216,6 +216,7 @@ impl WgpuBackend {
         })?;
         let backend = Self::with_options(device, queue, options)?;
         let lost = Arc::clone(&backend.core.lost);
+        #[expect(clippy::disallowed_methods, reason = "this device is ours, not a host's")]
         backend
             .core
             .device

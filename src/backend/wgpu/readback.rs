@@ -60,7 +60,7 @@ impl Ticket {
         })?;
         match origin {
             Origin::Buffer(source, offset) => {
-                encoder.copy_buffer_to_buffer(source, offset, &buffer, 0, bytes)
+                encoder.copy_buffer_to_buffer(source, offset, &buffer, 0, bytes);
             }
             Origin::Texture(texture) => encoder.copy_texture_to_buffer(
                 texture.as_image_copy(),

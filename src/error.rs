@@ -87,7 +87,9 @@ pub enum Error {
         got: String,
     },
     /// A NaN or an infinity where a finite number is needed.
-    #[error("data for `{tensor}`: element {index} is not finite (bits {bits:#010x}); {count} such element(s)")]
+    #[error(
+        "data for `{tensor}`: element {index} is not finite (bits {bits:#010x}); {count} such element(s)"
+    )]
     NotFinite {
         /// Name of the tensor or port.
         tensor: String,
@@ -186,6 +188,11 @@ impl Error {
         got: impl ToString,
         remedy: impl Into<String>,
     ) -> Self {
-        Self::Value { what: what.into(), expected: expected.into(), got: got.to_string(), remedy: remedy.into() }
+        Self::Value {
+            what: what.into(),
+            expected: expected.into(),
+            got: got.to_string(),
+            remedy: remedy.into(),
+        }
     }
 }

@@ -48,7 +48,12 @@ impl Shape {
     /// Errors: [`Error::Value`] for more than six dimensions.
     pub fn new(dims: &[u32]) -> Result<Self> {
         if dims.len() > Self::MAX_RANK {
-            return Err(Error::value("shape", "at most 6 dimensions", format!("{dims:?}"), "join dimensions"));
+            return Err(Error::value(
+                "shape",
+                "at most 6 dimensions",
+                format!("{dims:?}"),
+                "join dimensions",
+            ));
         }
         let mut all = [1; Self::MAX_RANK];
         all[..dims.len()].copy_from_slice(dims);

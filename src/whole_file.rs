@@ -31,21 +31,15 @@ struct Partial {
 impl Partial {
     fn beside(target: &Path) -> io::Result<(Self, File)> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
-        let folder = target
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty())
-            .unwrap_or(Path::new("."));
+        let folder =
+            target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !folder.is_dir() {
             let reason = format!("there is no folder {}", folder.display());
             return Err(io::Error::new(io::ErrorKind::NotFound, reason));
         }
         let mut name = OsString::from(".");
         name.push(target.file_name().ok_or(io::ErrorKind::InvalidInput)?);
-        name.push(format!(
-            ".{}-{}.partial",
-            std::process::id(),
-            COUNT.fetch_add(1, Ordering::Relaxed)
-        ));
+        name.push(format!(".{}-{}.partial", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
         let path = folder.join(name);
         let file = File::create_new(&path)?;
         Ok((Self { path }, file))
@@ -81,11 +75,7 @@ mod tests {
         });
         assert_eq!(outcome.unwrap_err().to_string(), "disk on fire");
         assert_eq!(fs::read(&target).unwrap(), b"old");
-        assert_eq!(
-            fs::read_dir(&folder).unwrap().count(),
-            1,
-            "no partial file is left"
-        );
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "no partial file is left");
         write_whole(&target, |mut file| file.write_all(b"new")).unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"new");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
@@ -96,10 +86,7 @@ mod tests {
     fn a_missing_folder_is_named() {
         let target = folder("missing").join("nowhere").join("x.png");
         let message = write_whole(&target, |_| Ok(())).unwrap_err().to_string();
-        assert!(
-            message.contains("there is no folder") && message.contains("nowhere"),
-            "{message}"
-        );
+        assert!(message.contains("there is no folder") && message.contains("nowhere"), "{message}");
         fs::remove_dir_all(target.parent().unwrap().parent().unwrap()).unwrap();
     }
 

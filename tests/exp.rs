@@ -11,15 +11,9 @@ mod support;
 fn main() {
     let args = libtest_mimic::Arguments::from_args();
     let trials = support::trials(&[
-        ("exp_of_negative_numbers_is_within_two_ulp", |b| {
-            within_two_ulp(b, -87.0, 0.0)
-        }),
-        ("exp_of_positive_numbers_is_within_two_ulp", |b| {
-            within_two_ulp(b, 0.0, 88.0)
-        }),
-        ("exp_is_finite_and_accurate_up_to_the_largest_number", |b| {
-            within_two_ulp(b, 88.0, 88.72)
-        }),
+        ("exp_of_negative_numbers_is_within_two_ulp", |b| within_two_ulp(b, -87.0, 0.0)),
+        ("exp_of_positive_numbers_is_within_two_ulp", |b| within_two_ulp(b, 0.0, 88.0)),
+        ("exp_is_finite_and_accurate_up_to_the_largest_number", |b| within_two_ulp(b, 88.0, 88.72)),
         ("exp_below_the_normal_range_is_zero_or_true", tail_is_zero_or_true),
         ("exp_of_huge_arguments_is_finite", huge_arguments),
         ("bandwidths_stay_with_their_heads_across_windows", |b| {
@@ -32,9 +26,7 @@ fn main() {
 const POINTS: usize = 20_000;
 
 fn points(low: f64, high: f64) -> Vec<f32> {
-    (0..POINTS)
-        .map(|i| (low + (high - low) * i as f64 / (POINTS - 1) as f64) as f32)
-        .collect()
+    (0..POINTS).map(|i| (low + (high - low) * i as f64 / (POINTS - 1) as f64) as f32).collect()
 }
 
 /// e^x of each number: `exp_scale` with λ = 1 and the sign turned round.
@@ -45,10 +37,7 @@ fn exp(backend: &WgpuBackend, x: &[f32]) -> Result<Vec<f32>, wgattn::Error> {
     let out = exp_scale::record(&mut graph, "out", distances, lambda)?;
     graph.output(out)?;
     let mut program = backend.prepare(&graph)?;
-    program.write(
-        distances,
-        &HostTensor::f32(distances.shape(), x.iter().map(|x| -x).collect())?,
-    )?;
+    program.write(distances, &HostTensor::f32(distances.shape(), x.iter().map(|x| -x).collect())?)?;
     program.run()?;
     Ok(program.read(out)?.to_f32())
 }
@@ -70,11 +59,7 @@ fn within_two_ulp(backend: &WgpuBackend, low: f64, high: f64) -> Result<(), Stri
         }
     }
     let (error, i) = worst;
-    println!(
-        "{}: {error:.3} ULP at {}",
-        wgattn::backend::Backend::info(backend).name,
-        x[i]
-    );
+    println!("{}: {error:.3} ULP at {}", wgattn::backend::Backend::info(backend).name, x[i]);
     if error <= 2.0 {
         return Ok(());
     }
@@ -102,11 +87,7 @@ fn tail_is_zero_or_true(backend: &WgpuBackend) -> Result<(), String> {
 fn huge_arguments(backend: &WgpuBackend) -> Result<(), String> {
     let got = exp(backend, &[1e4, f32::MAX, -1e4, f32::MIN, -0.0]).map_err(|e| e.to_string())?;
     let large = got[0].is_finite() && got[1].is_finite() && got[0] > 3e38 && got[1] > 3e38;
-    if large && got[2..] == [0.0, 0.0, 1.0] {
-        Ok(())
-    } else {
-        Err(format!("got {got:?}"))
-    }
+    if large && got[2..] == [0.0, 0.0, 1.0] { Ok(()) } else { Err(format!("got {got:?}")) }
 }
 
 /// Windows of heads, and of rows within a head, against the same work in one piece.
@@ -120,10 +101,7 @@ fn across_windows(backend: &WgpuBackend) -> Result<Result<(), String>, wgattn::E
     let input = HostTensor::f32(x.shape(), numbers)?;
     let mut results = Vec::new();
     for (binding, dispatches) in [(1 << 27, 1), (130_000, 3), (20_000, 24)] {
-        let options = Options {
-            storage_binding: Some(binding),
-            ..Options::default()
-        };
+        let options = Options { storage_binding: Some(binding), ..Options::default() };
         let small = WgpuBackend::with_options(backend.device().clone(), backend.queue().clone(), options)?;
         let mut program = small.prepare(&graph)?;
         if program.dispatches() < dispatches {
@@ -137,9 +115,5 @@ fn across_windows(backend: &WgpuBackend) -> Result<Result<(), String>, wgattn::E
         results.push(program.read(out)?);
     }
     let equal = results.iter().all(|r| *r == results[0]);
-    Ok(if equal {
-        Ok(())
-    } else {
-        Err("windows change the result".into())
-    })
+    Ok(if equal { Ok(()) } else { Err("windows change the result".into()) })
 }

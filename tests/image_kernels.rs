@@ -11,9 +11,7 @@ fn run(graph: &mut Graph, out: Tensor, inputs: &[(Tensor, HostData)]) -> HostTen
     graph.output(out).unwrap();
     let mut program = CpuBackend.compile(graph).unwrap();
     for (tensor, data) in inputs {
-        program
-            .write(*tensor, &HostTensor::new(tensor.shape(), data.clone()).unwrap())
-            .unwrap();
+        program.write(*tensor, &HostTensor::new(tensor.shape(), data.clone()).unwrap()).unwrap();
     }
     program.run().unwrap();
     program.read(out).unwrap()
@@ -23,10 +21,7 @@ fn assert_near(got: &HostTensor, expected: &[f64], tolerance: f64) {
     let got = got.to_f64();
     assert_eq!(got.len(), expected.len());
     for (i, (got, expected)) in got.iter().zip(expected).enumerate() {
-        assert!(
-            (got - expected).abs() <= tolerance,
-            "element {i} is {got}, expected {expected}"
-        );
+        assert!((got - expected).abs() <= tolerance, "element {i} is {got}, expected {expected}");
     }
 }
 
@@ -35,13 +30,7 @@ fn display_bytes_become_linear_light_over_white() {
     let mut graph = Graph::new("linear");
     let pixels = graph.input("pixels", [1, 5], DType::Rgba8);
     let out = to_linear::record(&mut graph, "out", pixels).unwrap();
-    let input = vec![
-        [0, 0, 0, 255],
-        [255, 255, 255, 255],
-        [10, 11, 188, 255],
-        [0, 0, 0, 0],
-        [0, 255, 0, 51],
-    ];
+    let input = vec![[0, 0, 0, 255], [255, 255, 255, 255], [10, 11, 188, 255], [0, 0, 0, 0], [0, 255, 0, 51]];
     let got = run(&mut graph, out, &[(pixels, HostData::Rgba8(input))]);
     // 10 is on the straight part: 10 / 255 / 12.92; alpha 51 is a fifth.
     let expected = [
@@ -81,32 +70,17 @@ fn patches(rows: u32, cols: u32, tokens: u32, params: patchify::Params) -> Vec<f
 
 #[test]
 fn patches_of_their_stride_tile_the_picture() {
-    let params = patchify::Params {
-        patch_size: 2,
-        stride: 2,
-        grid_cols: 2,
-        first_token: 0,
-    };
-    let expected = [
-        0., 1., 4., 5., 2., 3., 6., 7., 8., 9., 12., 13., 10., 11., 14., 15.,
-    ];
+    let params = patchify::Params { patch_size: 2, stride: 2, grid_cols: 2, first_token: 0 };
+    let expected = [0., 1., 4., 5., 2., 3., 6., 7., 8., 9., 12., 13., 10., 11., 14., 15.];
     assert_eq!(patches(4, 4, 4, params), expected);
-    let strip = patchify::Params {
-        first_token: 2,
-        ..params
-    };
+    let strip = patchify::Params { first_token: 2, ..params };
     assert_eq!(patches(4, 4, 2, strip), expected[8..]);
 }
 
 #[test]
 fn wide_patches_are_centred_and_repeat_the_edge() {
     // 3 x 3 around each pixel of a 2 x 2 picture.
-    let params = patchify::Params {
-        patch_size: 3,
-        stride: 1,
-        grid_cols: 2,
-        first_token: 0,
-    };
+    let params = patchify::Params { patch_size: 3, stride: 1, grid_cols: 2, first_token: 0 };
     let expected = [
         [0., 0., 1., 0., 0., 1., 2., 2., 3.],
         [0., 1., 1., 0., 1., 1., 2., 3., 3.],
@@ -121,38 +95,15 @@ fn impossible_patches_are_refused() {
     let mut graph = Graph::new("patches");
     let image = graph.input("image", [4, 4, 3], DType::F32);
     for params in [
-        patchify::Params {
-            patch_size: 0,
-            ..Default::default()
-        },
-        patchify::Params {
-            stride: 0,
-            ..Default::default()
-        },
-        patchify::Params {
-            grid_cols: 0,
-            ..Default::default()
-        },
-        patchify::Params {
-            patch_size: u32::MAX,
-            ..Default::default()
-        },
-        patchify::Params {
-            stride: u32::MAX,
-            ..Default::default()
-        },
-        patchify::Params {
-            first_token: u32::MAX,
-            ..Default::default()
-        },
+        patchify::Params { patch_size: 0, ..Default::default() },
+        patchify::Params { stride: 0, ..Default::default() },
+        patchify::Params { grid_cols: 0, ..Default::default() },
+        patchify::Params { patch_size: u32::MAX, ..Default::default() },
+        patchify::Params { stride: u32::MAX, ..Default::default() },
+        patchify::Params { first_token: u32::MAX, ..Default::default() },
     ] {
-        let error = patchify::record(&mut graph, "out", image, 4, params)
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("patchify") && error.contains(file!()),
-            "{params:?}: {error}"
-        );
+        let error = patchify::record(&mut graph, "out", image, 4, params).unwrap_err().to_string();
+        assert!(error.contains("patchify") && error.contains(file!()), "{params:?}: {error}");
     }
 }
 
@@ -161,36 +112,18 @@ fn colours_are_blended_and_ends_are_held() {
     let mut graph = Graph::new("colours");
     let values = graph.input("values", [1, 7], DType::F32);
     let colours = graph.input("colours", [256], DType::U32);
-    let params = colormap::Params {
-        low: 0.0,
-        high: 255.0,
-        not_finite: 0x0403_0201,
-    };
+    let params = colormap::Params { low: 0.0, high: 255.0, not_finite: 0x0403_0201 };
     let out = colormap::record(&mut graph, "out", values, colours, params).unwrap();
     // Red doubles along the table up to 100 entries, so a half step is one byte.
-    let table = (0..256_u32)
-        .map(|i| u32::from_le_bytes([(2 * i.min(100)) as u8, 7, 0, 255]))
-        .collect();
+    let table = (0..256_u32).map(|i| u32::from_le_bytes([(2 * i.min(100)) as u8, 7, 0, 255])).collect();
     let input = vec![-9.0, 0.0, 10.5, 99.5, 1e9, f32::NAN, f32::INFINITY];
-    let got = run(
-        &mut graph,
-        out,
-        &[(values, HostData::F32(input)), (colours, HostData::U32(table))],
-    );
+    let got = run(&mut graph, out, &[(values, HostData::F32(input)), (colours, HostData::U32(table))]);
     let expected = [0, 0, 21, 199, 200].map(|red| [red, 7, 0, 255]);
     let expected = [&expected[..], &[[1, 2, 3, 4]; 2]].concat();
     assert_eq!(got.data(), &HostData::Rgba8(expected));
-    for (low, high) in [
-        (1.0, 1.0),
-        (1.0, 0.0),
-        (f32::NAN, 1.0),
-        (0.0, f32::INFINITY),
-        (-3e38, 3e38),
-    ] {
+    for (low, high) in [(1.0, 1.0), (1.0, 0.0), (f32::NAN, 1.0), (0.0, f32::INFINITY), (-3e38, 3e38)] {
         let params = colormap::Params { low, high, ..params };
-        let error = colormap::record(&mut graph, "out", values, colours, params)
-            .unwrap_err()
-            .to_string();
+        let error = colormap::record(&mut graph, "out", values, colours, params).unwrap_err().to_string();
         assert!(error.contains("colormap"), "{error}");
     }
 }
@@ -206,14 +139,8 @@ fn convolution_weights_point_where_they_say() {
     let mut weights = vec![0.0; 18];
     weights[1] = 1.0;
     weights[9 + 5] = 1.0;
-    let got = run(
-        &mut graph,
-        out,
-        &[(v, HostData::F32(numbers)), (weight, HostData::F32(weights))],
-    );
+    let got = run(&mut graph, out, &[(v, HostData::F32(numbers)), (weight, HostData::F32(weights))]);
     assert_eq!(got.to_f64(), [0., 20., 0., 30., 0., 0., 1., 50., 2., 60., 3., 0.]);
-    let error = depthwise_conv::record(&mut graph, "out", v, weight, None, 4)
-        .unwrap_err()
-        .to_string();
+    let error = depthwise_conv::record(&mut graph, "out", v, weight, None, 4).unwrap_err().to_string();
     assert!(error.contains("grid_cols") && error.contains('6'), "{error}");
 }

@@ -16,33 +16,17 @@ const ROWS: u32 = 3;
 fn main() {
     let args = libtest_mimic::Arguments::from_args();
     let trials = support::trials(&[
-        ("uploaded_pixels_come_back_at_every_width", |b| {
-            say(uploaded_pixels(b))
-        }),
-        ("computed_pixels_come_back_at_every_width", |b| {
-            say(computed_pixels(b))
-        }),
+        ("uploaded_pixels_come_back_at_every_width", |b| say(uploaded_pixels(b))),
+        ("computed_pixels_come_back_at_every_width", |b| say(computed_pixels(b))),
         ("grey_ramp_keeps_its_display_bytes", |b| say(grey_ramp(b))),
         ("pixels_pass_between_kernels", |b| say(pixels_between_kernels(b))),
         ("host_textures_are_read_and_written", |b| say(host_textures(b))),
-        ("unfit_host_textures_are_refused_with_the_numbers", |b| {
-            say(unfit_textures(b))
-        }),
-        ("host_buffer_slices_at_any_offset_give_right_products", |b| {
-            say(odd_offsets(b))
-        }),
-        ("host_buffer_slices_work_on_a_default_limits_device", |b| {
-            say(default_limits(b))
-        }),
-        ("unfit_host_buffers_are_refused_with_the_numbers", |b| {
-            say(unfit_buffers(b))
-        }),
-        ("a_copy_whose_callback_another_thread_holds_still_arrives", |b| {
-            say(held_callback(b))
-        }),
-        ("a_hundred_readbacks_in_one_submit_all_arrive", |b| {
-            say(hundred_readbacks(b))
-        }),
+        ("unfit_host_textures_are_refused_with_the_numbers", |b| say(unfit_textures(b))),
+        ("host_buffer_slices_at_any_offset_give_right_products", |b| say(odd_offsets(b))),
+        ("host_buffer_slices_work_on_a_default_limits_device", |b| say(default_limits(b))),
+        ("unfit_host_buffers_are_refused_with_the_numbers", |b| say(unfit_buffers(b))),
+        ("a_copy_whose_callback_another_thread_holds_still_arrives", |b| say(held_callback(b))),
+        ("a_hundred_readbacks_in_one_submit_all_arrive", |b| say(hundred_readbacks(b))),
     ]);
     libtest_mimic::run(&args, trials).exit();
 }
@@ -76,20 +60,13 @@ fn equal(what: &str, got: &HostTensor, expected: &HostTensor) -> Result<(), Wron
 /// Pixels whose bytes differ along and across rows.
 fn picture(rows: u32, cols: u32) -> Result<HostTensor, Wrong> {
     let pixel = |i: u32| (i.wrapping_mul(2_654_435_761) ^ (i >> 3)).to_le_bytes();
-    Ok(HostTensor::new(
-        [rows, cols],
-        HostData::Rgba8((0..rows * cols).map(pixel).collect()),
-    )?)
+    Ok(HostTensor::new([rows, cols], HostData::Rgba8((0..rows * cols).map(pixel).collect()))?)
 }
 
 fn greys() -> Result<HostTensor, Wrong> {
     Ok(HostTensor::new(
         [256],
-        HostData::U32(
-            (0..256_u32)
-                .map(|i| u32::from_le_bytes([i as u8, i as u8, i as u8, 255]))
-                .collect(),
-        ),
+        HostData::U32((0..256_u32).map(|i| u32::from_le_bytes([i as u8, i as u8, i as u8, 255])).collect()),
     )?)
 }
 
@@ -97,13 +74,8 @@ fn greys() -> Result<HostTensor, Wrong> {
 fn ramp(rows: u32, cols: u32) -> Result<(HostTensor, HostTensor), Wrong> {
     let byte = |i: u32| (i * 37 % 256) as u8;
     let values = (0..rows * cols).map(|i| f32::from(byte(i)) / 255.0).collect();
-    let pixels = (0..rows * cols)
-        .map(|i| [byte(i), byte(i), byte(i), 255])
-        .collect();
-    Ok((
-        HostTensor::f32([rows, cols], values)?,
-        HostTensor::new([rows, cols], HostData::Rgba8(pixels))?,
-    ))
+    let pixels = (0..rows * cols).map(|i| [byte(i), byte(i), byte(i), 255]).collect();
+    Ok((HostTensor::f32([rows, cols], values)?, HostTensor::new([rows, cols], HostData::Rgba8(pixels))?))
 }
 
 fn uploaded_pixels(backend: &WgpuBackend) -> Result<(), Wrong> {
@@ -133,20 +105,12 @@ fn coloured(rows: u32, cols: u32) -> Result<Coloured, Wrong> {
     let table = graph.constant("colours", greys()?);
     let pixels = colormap::record(&mut graph, "picture", values, table, colormap::Params::default())?;
     graph.output(pixels)?;
-    Ok(Coloured {
-        graph,
-        values,
-        pixels,
-    })
+    Ok(Coloured { graph, values, pixels })
 }
 
 fn computed_pixels(backend: &WgpuBackend) -> Result<(), Wrong> {
     for cols in WIDTHS {
-        let Coloured {
-            graph,
-            values,
-            pixels,
-        } = coloured(ROWS, cols)?;
+        let Coloured { graph, values, pixels } = coloured(ROWS, cols)?;
         let (input, expected) = ramp(ROWS, cols)?;
         let mut program = backend.prepare(&graph)?;
         program.write(values, &input)?;
@@ -158,23 +122,13 @@ fn computed_pixels(backend: &WgpuBackend) -> Result<(), Wrong> {
 
 /// Case C29: what is written is what a screen shows, without another gamma curve.
 fn grey_ramp(backend: &WgpuBackend) -> Result<(), Wrong> {
-    let Coloured {
-        graph,
-        values,
-        pixels,
-    } = coloured(1, 256)?;
+    let Coloured { graph, values, pixels } = coloured(1, 256)?;
     let mut program = backend.prepare(&graph)?;
-    program.write(
-        values,
-        &HostTensor::f32([1, 256], (0..256_u16).map(|i| f32::from(i) / 255.0).collect())?,
-    )?;
+    program
+        .write(values, &HostTensor::f32([1, 256], (0..256_u16).map(|i| f32::from(i) / 255.0).collect())?)?;
     program.run()?;
     let expected = HostData::Rgba8((0..=255_u8).map(|i| [i, i, i, 255]).collect());
-    equal(
-        "ramp",
-        &program.read(pixels)?,
-        &HostTensor::new([1, 256], expected)?,
-    )
+    equal("ramp", &program.read(pixels)?, &HostTensor::new([1, 256], expected)?)
 }
 
 fn pixels_between_kernels(backend: &WgpuBackend) -> Result<(), Wrong> {
@@ -189,17 +143,11 @@ fn pixels_between_kernels(backend: &WgpuBackend) -> Result<(), Wrong> {
     program.write(values, &input)?;
     program.run()?;
     let got = program.read(linear)?.to_f64();
-    for (i, (got, byte)) in got
-        .iter()
-        .zip(expected.to_f64().chunks(4).flat_map(|p| p[..3].to_vec()))
-        .enumerate()
+    for (i, (got, byte)) in
+        got.iter().zip(expected.to_f64().chunks(4).flat_map(|p| p[..3].to_vec())).enumerate()
     {
         let c = byte / 255.0;
-        let truth = if c <= 0.04045 {
-            c / 12.92
-        } else {
-            ((c + 0.055) / 1.055).powf(2.4)
-        };
+        let truth = if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) };
         if (got - truth).abs() > 1e-6 {
             return wrong(format!("element {i} is {got}, expected {truth}"));
         }
@@ -216,11 +164,7 @@ fn texture(
 ) -> wgpu::Texture {
     backend.device().create_texture(&wgpu::TextureDescriptor {
         label: Some("the host's"),
-        size: wgpu::Extent3d {
-            width: cols,
-            height: rows,
-            depth_or_array_layers: 1,
-        },
+        size: wgpu::Extent3d { width: cols, height: rows, depth_or_array_layers: 1 },
         mip_level_count: 1,
         sample_count: 1,
         dimension: wgpu::TextureDimension::D2,
@@ -258,17 +202,9 @@ fn host_textures(backend: &WgpuBackend) -> Result<(), Wrong> {
         format,
         wgpu::TextureUsages::STORAGE_BINDING | wgpu::TextureUsages::COPY_SRC,
     );
-    let layout = wgpu::TexelCopyBufferLayout {
-        offset: 0,
-        bytes_per_row: Some(4 * cols),
-        rows_per_image: None,
-    };
-    backend.queue().write_texture(
-        source.as_image_copy(),
-        &input.device_bytes(),
-        layout,
-        source.size(),
-    );
+    let layout =
+        wgpu::TexelCopyBufferLayout { offset: 0, bytes_per_row: Some(4 * cols), rows_per_image: None };
+    backend.queue().write_texture(source.as_image_copy(), &input.device_bytes(), layout, source.size());
 
     let mut own = backend.prepare(&graph)?;
     own.write(seen, &input)?;
@@ -279,11 +215,7 @@ fn host_textures(backend: &WgpuBackend) -> Result<(), Wrong> {
     bound.bind_texture(shown, &target)?;
     bound.write(values, &numbers)?;
     bound.run()?;
-    equal(
-        "linear light of the host's texture",
-        &bound.read(linear)?,
-        &own.read(linear)?,
-    )?;
+    equal("linear light of the host's texture", &bound.read(linear)?, &own.read(linear)?)?;
     equal("picture in the host's texture", &bound.read(shown)?, &expected)?;
     if bound.texture(shown)? != &target {
         return wrong("the program's texture is not the one that was bound");
@@ -307,18 +239,10 @@ fn refused<T>(what: &str, result: wgattn::Result<T>, words: &[&str]) -> Result<(
 
 fn unfit_textures(backend: &WgpuBackend) -> Result<(), Wrong> {
     use wgpu::{TextureFormat as Format, TextureUsages as Usage};
-    let Coloured {
-        graph,
-        values,
-        pixels,
-    } = coloured(4, 8)?;
+    let Coloured { graph, values, pixels } = coloured(4, 8)?;
     let mut program = backend.prepare(&graph)?;
     let size = texture(backend, 5, 8, Format::Rgba8Unorm, Usage::STORAGE_BINDING);
-    refused(
-        "another size",
-        program.bind_texture(pixels, &size),
-        &["picture", "[4, 8]", "[5, 8]"],
-    )?;
+    refused("another size", program.bind_texture(pixels, &size), &["picture", "[4, 8]", "[5, 8]"])?;
     let format = texture(backend, 4, 8, Format::Rgba8UnormSrgb, Usage::TEXTURE_BINDING);
     refused(
         "an sRGB texture",
@@ -331,18 +255,8 @@ fn unfit_textures(backend: &WgpuBackend) -> Result<(), Wrong> {
         program.bind_texture(pixels, &usage),
         &["picture", "STORAGE_BINDING"],
     )?;
-    let fit = texture(
-        backend,
-        4,
-        8,
-        Format::Rgba8Unorm,
-        Usage::STORAGE_BINDING | Usage::COPY_SRC,
-    );
-    refused(
-        "a texture for a tensor of floats",
-        program.bind_texture(values, &fit),
-        &["values"],
-    )?;
+    let fit = texture(backend, 4, 8, Format::Rgba8Unorm, Usage::STORAGE_BINDING | Usage::COPY_SRC);
+    refused("a texture for a tensor of floats", program.bind_texture(values, &fit), &["values"])?;
     // What was refused left nothing behind.
     program.bind_texture(pixels, &fit)?;
     let (input, expected) = ramp(4, 8)?;
@@ -366,12 +280,7 @@ fn product() -> Result<Product, Wrong> {
     let mut graph = Graph::new("product");
     let a = graph.input("a", [1, 1, N, K], DType::F32);
     let w = graph.input("w", [1, 1, K, P], DType::F32);
-    let out = matmul::record(
-        &mut graph,
-        "out",
-        matmul::Inputs::new(a, w),
-        matmul::Params::default(),
-    )?;
+    let out = matmul::record(&mut graph, "out", matmul::Inputs::new(a, w), matmul::Params::default())?;
     graph.output(out)?;
     Ok(Product { graph, a, w, out })
 }
@@ -382,14 +291,9 @@ fn whole(len: u32, step: u32) -> Vec<f32> {
 }
 
 fn expected_product(a: &[f32], w: &[f32]) -> Vec<f32> {
-    let at = |i: usize, j: usize| {
-        (0..K as usize)
-            .map(|k| a[i * K as usize + k] * w[k * P as usize + j])
-            .sum()
-    };
-    (0..(N * P) as usize)
-        .map(|i| at(i / P as usize, i % P as usize))
-        .collect()
+    let at =
+        |i: usize, j: usize| (0..K as usize).map(|k| a[i * K as usize + k] * w[k * P as usize + j]).sum();
+    (0..(N * P) as usize).map(|i| at(i / P as usize, i % P as usize)).collect()
 }
 
 /// A buffer of the host with numbers from byte `offset` on and other numbers before and after.
@@ -408,11 +312,7 @@ fn host_buffer(
         usage,
         mapped_at_creation: true,
     });
-    buffer
-        .slice(..)
-        .get_mapped_range_mut()?
-        .slice(..)
-        .copy_from_slice(&bytes);
+    buffer.slice(..).get_mapped_range_mut()?.slice(..).copy_from_slice(&bytes);
     buffer.unmap();
     Ok(buffer)
 }
@@ -424,40 +324,23 @@ fn product_at(backend: &WgpuBackend, offsets: [u64; 3]) -> Result<(), Wrong> {
     let mut program = backend.prepare(&graph)?;
     let bytes = |t: Tensor| 4 * t.shape().len();
     let [of_a, of_w, of_out] = offsets;
-    program.bind(
-        a,
-        &host_buffer(backend, Usage::STORAGE | Usage::COPY_SRC, of_a, &left)?,
-        of_a,
-        bytes(a),
-    )?;
+    program.bind(a, &host_buffer(backend, Usage::STORAGE | Usage::COPY_SRC, of_a, &left)?, of_a, bytes(a))?;
     program.bind(
         w,
         &host_buffer(backend, Usage::STORAGE | Usage::COPY_SRC, of_w, &right)?,
         of_w,
         bytes(w),
     )?;
-    let target = host_buffer(
-        backend,
-        Usage::STORAGE | Usage::COPY_SRC,
-        of_out,
-        &vec![0.0; (N * P) as usize],
-    )?;
+    let target =
+        host_buffer(backend, Usage::STORAGE | Usage::COPY_SRC, of_out, &vec![0.0; (N * P) as usize])?;
     program.bind(out, &target, of_out, bytes(out))?;
     program.run()?;
     let expected = HostTensor::f32([1, 1, N, P], expected_product(&left, &right))?;
-    equal(
-        &format!("a at {of_a}, w at {of_w}, out at {of_out}"),
-        &program.read(out)?,
-        &expected,
-    )?;
+    equal(&format!("a at {of_a}, w at {of_w}, out at {of_out}"), &program.read(out)?, &expected)?;
     // What lies around the slice is the host's.
     let all = read_buffer(backend, &target)?;
     let (from, to) = ((of_out / 4) as usize, ((of_out + bytes(out)) / 4) as usize);
-    match all
-        .iter()
-        .enumerate()
-        .find(|(i, x)| !(from..to).contains(i) && **x != 1e9)
-    {
+    match all.iter().enumerate().find(|(i, x)| !(from..to).contains(i) && **x != 1e9) {
         None => Ok(()),
         Some((i, x)) => wrong(format!("out at {of_out}: word {i} outside the slice became {x}")),
     }
@@ -485,9 +368,7 @@ fn read_buffer(backend: &WgpuBackend, buffer: &wgpu::Buffer) -> Result<Vec<f32>,
 const OFFSETS: [[u64; 3]; 5] = [[0, 0, 0], [64, 272, 4], [272, 64, 256], [4, 8, 12], [16, 48, 252]];
 
 fn odd_offsets(backend: &WgpuBackend) -> Result<(), Wrong> {
-    OFFSETS
-        .iter()
-        .try_for_each(|&offsets| product_at(backend, offsets))?;
+    OFFSETS.iter().try_for_each(|&offsets| product_at(backend, offsets))?;
     for variant in ["tile64", "plain", "texture"] {
         let held = backend.with_variants(Some(format!("matmul/{variant}")));
         product_at(&held, [64, 272, 4]).map_err(|e| Wrong(format!("{variant}: {}", e.0)))?;
@@ -508,9 +389,7 @@ fn default_limits(backend: &WgpuBackend) -> Result<(), Wrong> {
     let request = adapter.request_device(&wgpu::DeviceDescriptor::default());
     let (device, queue) = pollster::block_on(request)?;
     let plain = WgpuBackend::new(device, queue)?;
-    OFFSETS
-        .iter()
-        .try_for_each(|&offsets| product_at(&plain, offsets))
+    OFFSETS.iter().try_for_each(|&offsets| product_at(&plain, offsets))
 }
 
 fn unfit_buffers(backend: &WgpuBackend) -> Result<(), Wrong> {
@@ -519,38 +398,14 @@ fn unfit_buffers(backend: &WgpuBackend) -> Result<(), Wrong> {
     let mut program = backend.prepare(&graph)?;
     let (left, bytes) = (whole(N * K, 5), u64::from(4 * N * K));
     let good = host_buffer(backend, Usage::STORAGE | Usage::COPY_SRC, 64, &left)?;
-    refused(
-        "an offset inside a number",
-        program.bind(a, &good, 66, bytes),
-        &["`a`", "66"],
-    )?;
-    refused(
-        "a slice of another size",
-        program.bind(a, &good, 64, bytes - 4),
-        &["`a`", &bytes.to_string()],
-    )?;
-    refused(
-        "a slice past the end",
-        program.bind(a, &good, 1 << 20, bytes),
-        &["`a`", "1048576"],
-    )?;
-    refused(
-        "an offset near 2^64",
-        program.bind(a, &good, u64::MAX - 3, bytes),
-        &["`a`"],
-    )?;
+    refused("an offset inside a number", program.bind(a, &good, 66, bytes), &["`a`", "66"])?;
+    refused("a slice of another size", program.bind(a, &good, 64, bytes - 4), &["`a`", &bytes.to_string()])?;
+    refused("a slice past the end", program.bind(a, &good, 1 << 20, bytes), &["`a`", "1048576"])?;
+    refused("an offset near 2^64", program.bind(a, &good, u64::MAX - 3, bytes), &["`a`"])?;
     let uniform = host_buffer(backend, Usage::UNIFORM | Usage::COPY_SRC, 64, &left)?;
-    refused(
-        "a buffer without STORAGE",
-        program.bind(a, &uniform, 64, bytes),
-        &["`a`", "STORAGE"],
-    )?;
+    refused("a buffer without STORAGE", program.bind(a, &uniform, 64, bytes), &["`a`", "STORAGE"])?;
     let silent = host_buffer(backend, Usage::STORAGE, 64, &left)?;
-    refused(
-        "an input without COPY_SRC",
-        program.bind(a, &silent, 64, bytes),
-        &["`a`", "COPY_SRC"],
-    )?;
+    refused("an input without COPY_SRC", program.bind(a, &silent, 64, bytes), &["`a`", "COPY_SRC"])?;
     // What was refused left nothing behind.
     program.write(a, &HostTensor::f32(a.shape(), left.clone())?)?;
     let right = whole(K * P, 7);
@@ -570,13 +425,9 @@ fn hundred_readbacks(backend: &WgpuBackend) -> Result<(), Wrong> {
     let mut program = backend.prepare(&graph)?;
     program.write(a, &HostTensor::f32(a.shape(), left.clone())?)?;
     program.write(w, &HostTensor::f32(w.shape(), right.clone())?)?;
-    let mut encoder = backend
-        .device()
-        .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+    let mut encoder = backend.device().create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
     program.encode(&mut encoder)?;
-    let tickets = (0..100)
-        .map(|_| program.readback(out, &mut encoder))
-        .collect::<Result<Vec<_>, _>>()?;
+    let tickets = (0..100).map(|_| program.readback(out, &mut encoder)).collect::<Result<Vec<_>, _>>()?;
     if tickets.iter().any(|t| t.try_take().is_some()) {
         return wrong("a ticket was full before anything was submitted");
     }
@@ -608,12 +459,7 @@ fn held_callback(backend: &WgpuBackend) -> Result<(), Wrong> {
     let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
     program.encode(&mut encoder)?;
     let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-    let hosts = wgpu::BufferDescriptor {
-        label: None,
-        size: 16,
-        usage,
-        mapped_at_creation: false,
-    };
+    let hosts = wgpu::BufferDescriptor { label: None, size: 16, usage, mapped_at_creation: false };
     let hosts = device.create_buffer(&hosts);
     encoder.clear_buffer(&hosts, 0, None);
     let (started, has_started) = channel();
@@ -631,9 +477,5 @@ fn held_callback(backend: &WgpuBackend) -> Result<(), Wrong> {
         ticket.wait().map_err(Wrong::from)
     })?;
     drop(release);
-    equal(
-        "product",
-        &got,
-        &HostTensor::f32(out.shape(), expected_product(&left, &right))?,
-    )
+    equal("product", &got, &HostTensor::f32(out.shape(), expected_product(&left, &right))?)
 }

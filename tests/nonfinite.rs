@@ -34,20 +34,13 @@ fn find(backend: &WgpuBackend, x: Vec<f32>) -> Result<HostData, wgattn::Error> {
 fn expect(backend: &WgpuBackend, x: Vec<f32>, count: u32, first: u32) -> Result<(), String> {
     let got = find(backend, x).map_err(|e| e.to_string())?;
     let wanted = HostData::U32(vec![count, first]);
-    if got == wanted {
-        Ok(())
-    } else {
-        Err(format!("got {got:?}, expected {wanted:?}"))
-    }
+    if got == wanted { Ok(()) } else { Err(format!("got {got:?}, expected {wanted:?}")) }
 }
 
 fn across_windows(backend: &WgpuBackend) -> Result<(), String> {
     // 1 MiB bindings hold 262 144 numbers; the tensor has 700 001.
     let (device, queue) = (backend.device().clone(), backend.queue().clone());
-    let options = Options {
-        storage_binding: Some(1 << 20),
-        ..Options::default()
-    };
+    let options = Options { storage_binding: Some(1 << 20), ..Options::default() };
     let small = WgpuBackend::with_options(device, queue, options).map_err(|e| e.to_string())?;
     let mut x = vec![0.5; 700_001];
     expect(&small, x.clone(), 0, find_nonfinite::NONE)?;
@@ -61,27 +54,14 @@ fn across_windows(backend: &WgpuBackend) -> Result<(), String> {
 fn edges_are_finite(backend: &WgpuBackend) -> Result<(), String> {
     expect(
         backend,
-        vec![
-            f32::MAX,
-            f32::MIN,
-            f32::MIN_POSITIVE,
-            f32::from_bits(1),
-            0.0,
-            -0.0,
-        ],
+        vec![f32::MAX, f32::MIN, f32::MIN_POSITIVE, f32::from_bits(1), 0.0, -0.0],
         0,
         find_nonfinite::NONE,
     )
 }
 
 fn every_kind(backend: &WgpuBackend) -> Result<(), String> {
-    for bits in [
-        0x7f80_0001,
-        0x7fc0_0000,
-        0x7fff_ffff,
-        0xff80_0001,
-        0xffff_ffff_u32,
-    ] {
+    for bits in [0x7f80_0001, 0x7fc0_0000, 0x7fff_ffff, 0xff80_0001, 0xffff_ffff_u32] {
         expect(backend, vec![0.0, 0.0, f32::from_bits(bits), 1.0], 1, 2)
             .map_err(|e| format!("bits {bits:#x}: {e}"))?;
     }

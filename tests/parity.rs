@@ -22,7 +22,8 @@ fn main() {
     for (device, adapter) in devices {
         let mut backends: Vec<(String, Option<WgpuBackend>)> = vec![(String::new(), None)];
         if let Some(adapter) = &adapter {
-            let backend = WgpuBackend::on_adapter(adapter, Options::default()).expect("the adapter gives a device");
+            let backend =
+                WgpuBackend::on_adapter(adapter, Options::default()).expect("the adapter gives a device");
             backends = vec![(String::new(), Some(backend))];
         }
         for spec in KERNELS {
@@ -81,7 +82,9 @@ fn check(
         Some(wgpu) => {
             let OnWgpu::Shader(list) = &spec.wgpu else { return Err("no shader".into()) };
             let chosen = list.iter().find(|v| v.name == variant).ok_or("no such variant")?;
-            if !(chosen.suits)(&concrete.dims, &concrete.params, wgpu.caps()) || (chosen.subgroups && !wgpu.caps().subgroups) {
+            if !(chosen.suits)(&concrete.dims, &concrete.params, wgpu.caps())
+                || (chosen.subgroups && !wgpu.caps().subgroups)
+            {
                 return Ok(()); // the dispatcher would not choose it for this shape
             }
             let forced = format!("{}/{variant}", spec.name);
@@ -97,8 +100,12 @@ fn check(
     program.run().map_err(say)?;
     let truth = concrete.truth().map_err(say)?;
     let naive = concrete.naive().map_err(say)?;
-    for (index, port) in spec.ports.iter().enumerate().filter(|(_, p)| p.access == Access::Write && !p.diagnostic) {
-        let (Some(tensor), Some(truth), Some(naive)) = (&tensors[index], &truth[index], &naive[index]) else { continue };
+    for (index, port) in
+        spec.ports.iter().enumerate().filter(|(_, p)| p.access == Access::Write && !p.diagnostic)
+    {
+        let (Some(tensor), Some(truth), Some(naive)) = (&tensors[index], &truth[index], &naive[index]) else {
+            continue;
+        };
         let got = program.read(*tensor).map_err(say)?;
         let found = deviation(&got, truth).map_err(say)?;
         let yardstick = deviation(naive, truth).map_err(say)?;
@@ -106,8 +113,14 @@ fn check(
         if found.error.is_nan() || found.error > allowed {
             return Err(format!(
                 "{}: error {:.3e} > {allowed:.3e} ({} × naive {:.3e} + {:.1e}); element {}: got {:e}, expected {:e}",
-                port.name, found.error, spec.tolerance.factor, yardstick.error, spec.tolerance.floor,
-                found.index, found.got, found.expected
+                port.name,
+                found.error,
+                spec.tolerance.factor,
+                yardstick.error,
+                spec.tolerance.floor,
+                found.index,
+                found.got,
+                found.expected
             ));
         }
     }

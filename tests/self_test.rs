@@ -19,7 +19,8 @@ fn empty_folder(name: &str) -> PathBuf {
 /// Runs the test on the CPU and says how many checks really ran.
 fn checks_run(folder: Option<&Path>) -> usize {
     let count = Cell::new(0);
-    self_test_in(folder, &CpuBackend, &mut |_, _| count.set(count.get() + 1)).expect("the reference is right");
+    self_test_in(folder, &CpuBackend, &mut |_, _| count.set(count.get() + 1))
+        .expect("the reference is right");
     count.get()
 }
 
@@ -47,9 +48,12 @@ fn an_injected_wrong_result_fails_its_check_by_name_and_number() {
 
 #[test]
 fn a_missing_or_nan_answer_fails() {
-    for spoil in [&mut (|_: &str, got: &mut Vec<f64>| got.clear()) as &mut dyn FnMut(&'static str, &mut Vec<f64>), &mut |_, got| {
-        got.fill(f64::NAN);
-    }] {
+    for spoil in [
+        &mut (|_: &str, got: &mut Vec<f64>| got.clear()) as &mut dyn FnMut(&'static str, &mut Vec<f64>),
+        &mut |_, got| {
+            got.fill(f64::NAN);
+        },
+    ] {
         run_checks(&CpuBackend, spoil).expect_err("the fault is found");
     }
 }

@@ -24,12 +24,7 @@ struct Shader {
 
 impl Shader {
     fn parts(&self) -> (Dims, Vec<u8>, Vec<bool>) {
-        let present = self
-            .spec
-            .ports
-            .iter()
-            .map(|p| !self.case.absent.contains(&p.name))
-            .collect();
+        let present = self.spec.ports.iter().map(|p| !self.case.absent.contains(&p.name)).collect();
         (Dims::of(self.case.dims), (self.case.params)(), present)
     }
 
@@ -54,6 +49,7 @@ fn caps(workgroup_bytes: u32) -> Caps {
         texture_rows: 8192,
         storage_alignment: 256,
         groups: 65_535,
+        loop_rounds: u64::MAX,
         subgroups: true,
         memory_budget: 192 << 20,
     }
@@ -66,24 +62,14 @@ fn suitable(spec: &'static KernelSpec, case: &'static Case, caps: &Caps) -> Vec<
     let (dims, params) = (Dims::of(case.dims), (case.params)());
     let fit = variants.iter().filter(|v| (v.suits)(&dims, &params, caps));
     let name = |v: &Variant| format!("{}/{}/{}", spec.name, v.name, case.name);
-    fit.map(|variant| Shader {
-        name: name(variant),
-        spec,
-        variant,
-        case,
-    })
-    .collect()
+    fit.map(|variant| Shader { name: name(variant), spec, variant, case }).collect()
 }
 
 /// All different texts.
 fn shaders() -> Vec<Shader> {
     let mut by_text = BTreeMap::new();
     for spec in KERNELS {
-        for shader in spec
-            .cases
-            .iter()
-            .flat_map(|case| suitable(spec, case, &caps(u32::MAX)))
-        {
+        for shader in spec.cases.iter().flat_map(|case| suitable(spec, case, &caps(u32::MAX))) {
             by_text.entry(shader.text()).or_insert(shader);
         }
     }
@@ -110,21 +96,14 @@ fn main() {
     }
     for &spec in KERNELS.iter().filter(|k| matches!(k.wgpu, OnWgpu::Shader(_))) {
         for bytes in [16_384, 8192] {
-            let name = format!(
-                "{}::has_a_variant_for_{bytes}_bytes_of_workgroup_memory",
-                spec.name
-            );
+            let name = format!("{}::has_a_variant_for_{bytes}_bytes_of_workgroup_memory", spec.name);
             trials.push(Trial::test(name, move || fits(spec, bytes).map_err(Failed::from)));
         }
     }
-    trials.push(Trial::test("lint::finds_what_it_looks_for", || {
-        lint_works().map_err(Failed::from)
-    }));
+    trials.push(Trial::test("lint::finds_what_it_looks_for", || lint_works().map_err(Failed::from)));
     trials.push(match browser_absent() {
         Some(reason) => support::absent("browser::compiles_every_shader", &reason, browser_required()),
-        None => Trial::test("browser::compiles_every_shader", move || {
-            browser(&all).map_err(Failed::from)
-        }),
+        None => Trial::test("browser::compiles_every_shader", move || browser(&all).map_err(Failed::from)),
     });
     libtest_mimic::run(&args, trials).exit();
 }
@@ -136,14 +115,12 @@ struct Parsed {
 
 fn parse(text: &str) -> Result<Parsed, String> {
     let module = naga::front::wgsl::parse_str(text).map_err(|e| e.emit_to_string(text))?;
-    let info = naga::valid::Validator::new(
-        naga::valid::ValidationFlags::all(),
-        naga::valid::Capabilities::SUBGROUP,
-    )
-    .subgroup_stages(naga::valid::ShaderStages::COMPUTE)
-    .subgroup_operations(naga::valid::SubgroupOperationSet::all())
-    .validate(&module)
-    .map_err(|e| e.emit_to_string(text))?;
+    let info =
+        naga::valid::Validator::new(naga::valid::ValidationFlags::all(), naga::valid::Capabilities::SUBGROUP)
+            .subgroup_stages(naga::valid::ShaderStages::COMPUTE)
+            .subgroup_operations(naga::valid::SubgroupOperationSet::all())
+            .validate(&module)
+            .map_err(|e| e.emit_to_string(text))?;
     Ok(Parsed { module, info })
 }
 
@@ -164,48 +141,26 @@ fn translates(shader: &Shader) -> Result<(), String> {
 
 /// Bindings with numbers, in declaration order.
 fn bindings(module: &naga::Module) -> impl Iterator<Item = (naga::ResourceBinding, &naga::GlobalVariable)> {
-    module
-        .global_variables
-        .iter()
-        .filter_map(|(_, global)| Some((global.binding?, global)))
+    module.global_variables.iter().filter_map(|(_, global)| Some((global.binding?, global)))
 }
 
 fn spirv(Parsed { module, info }: &Parsed) -> Result<(), String> {
     use naga::back::spv;
-    let options = spv::Options {
-        lang_version: (1, 3),
-        ..Default::default()
-    };
-    let entry = spv::PipelineOptions {
-        shader_stage: naga::ShaderStage::Compute,
-        entry_point: "main".into(),
-    };
+    let options = spv::Options { lang_version: (1, 3), ..Default::default() };
+    let entry = spv::PipelineOptions { shader_stage: naga::ShaderStage::Compute, entry_point: "main".into() };
     let words = spv::write_vec(module, info, &options, Some(&entry)).map_err(|e| e.to_string())?;
-    if words.first() == Some(&0x0723_0203) {
-        Ok(())
-    } else {
-        Err("no SPIR-V came out".into())
-    }
+    if words.first() == Some(&0x0723_0203) { Ok(()) } else { Err("no SPIR-V came out".into()) }
 }
 
 fn msl(Parsed { module, info }: &Parsed) -> Result<(), String> {
     use naga::back::msl;
-    let mut slots = msl::EntryPointResources {
-        sizes_buffer: Some(30),
-        ..Default::default()
-    };
+    let mut slots = msl::EntryPointResources { sizes_buffer: Some(30), ..Default::default() };
     for (place, global) in bindings(module) {
         let number = place.binding as u8;
         let is_texture = global.space == naga::AddressSpace::Handle;
         let mutable = match (&module.types[global.ty].inner, global.space) {
             (_, naga::AddressSpace::Storage { access }) => access.contains(naga::StorageAccess::STORE),
-            (
-                naga::TypeInner::Image {
-                    class: naga::ImageClass::Storage { .. },
-                    ..
-                },
-                _,
-            ) => true,
+            (naga::TypeInner::Image { class: naga::ImageClass::Storage { .. }, .. }, _) => true,
             _ => false,
         };
         let target = msl::BindTarget {
@@ -225,30 +180,16 @@ fn msl(Parsed { module, info }: &Parsed) -> Result<(), String> {
     };
     let (text, translation) = msl::write_string(module, info, &options, &msl::PipelineOptions::default())
         .map_err(|e| e.to_string())?;
-    translation
-        .entry_point_names
-        .into_iter()
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|e| e.to_string())?;
-    if text.contains("kernel void") {
-        Ok(())
-    } else {
-        Err("no kernel came out".into())
-    }
+    translation.entry_point_names.into_iter().collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
+    if text.contains("kernel void") { Ok(()) } else { Err("no kernel came out".into()) }
 }
 
 fn hlsl(Parsed { module, info }: &Parsed) -> Result<(), String> {
     use naga::back::hlsl;
-    let target = |number: u32| hlsl::BindTarget {
-        space: 0,
-        register: number,
-        ..Default::default()
-    };
+    let target = |number: u32| hlsl::BindTarget { space: 0, register: number, ..Default::default() };
     let options = hlsl::Options {
         shader_model: hlsl::ShaderModel::V6_0,
-        binding_map: bindings(module)
-            .map(|(place, _)| (place, target(place.binding)))
-            .collect(),
+        binding_map: bindings(module).map(|(place, _)| (place, target(place.binding))).collect(),
         fake_missing_bindings: false,
         zero_initialize_workgroup_memory: false,
         ..Default::default()
@@ -258,24 +199,15 @@ fn hlsl(Parsed { module, info }: &Parsed) -> Result<(), String> {
     let made = hlsl::Writer::new(&mut text, &options, &entry)
         .write(module, info, None)
         .map_err(|e| e.to_string())?;
-    made.entry_point_names
-        .into_iter()
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|e| e.to_string())?;
-    if text.contains("numthreads") {
-        Ok(())
-    } else {
-        Err("no compute shader came out".into())
-    }
+    made.entry_point_names.into_iter().collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
+    if text.contains("numthreads") { Ok(()) } else { Err("no compute shader came out".into()) }
 }
 
 fn glsl(Parsed { module, info }: &Parsed) -> Result<(), String> {
     use naga::back::glsl;
     let options = glsl::Options {
         version: glsl::Version::new_gles(310),
-        binding_map: bindings(module)
-            .map(|(place, _)| (place, place.binding as u8))
-            .collect(),
+        binding_map: bindings(module).map(|(place, _)| (place, place.binding as u8)).collect(),
         zero_initialize_workgroup_memory: false,
         ..Default::default()
     };
@@ -288,21 +220,13 @@ fn glsl(Parsed { module, info }: &Parsed) -> Result<(), String> {
     let policies = naga::proc::BoundsCheckPolicies::default();
     let writer = glsl::Writer::new(&mut text, module, info, &options, &entry, policies);
     writer.and_then(|mut w| w.write()).map_err(|e| e.to_string())?;
-    if text.contains("local_size_x") {
-        Ok(())
-    } else {
-        Err("no compute shader came out".into())
-    }
+    if text.contains("local_size_x") { Ok(()) } else { Err("no compute shader came out".into()) }
 }
 
 /// Case C19: the shader reads each parameter at the offset at which the host writes it.
 fn layout(shader: &Shader) -> Result<(), String> {
     let parsed = parse(&shader.text())?;
-    let found = parsed
-        .module
-        .types
-        .iter()
-        .find(|(_, t)| t.name.as_deref() == Some("Params"));
+    let found = parsed.module.types.iter().find(|(_, t)| t.name.as_deref() == Some("Params"));
     let Some(naga::TypeInner::Struct { members, span }) = found.map(|(_, t)| &t.inner) else {
         return Err("there is no struct `Params`".into());
     };
@@ -342,29 +266,20 @@ fn fits(spec: &'static KernelSpec, bytes: u32) -> Result<(), String> {
             let memory = made.workgroup_bytes;
             fit |= memory <= bytes && storage <= limits.storage_buffers && threads <= limits.invocations;
             let name = shader.variant.name;
-            refused.push(format!(
-                "{name}: {memory} bytes, {storage} storage buffers, {threads} threads"
-            ));
+            refused.push(format!("{name}: {memory} bytes, {storage} storage buffers, {threads} threads"));
         }
         if !fit && !refused.is_empty() {
             return Err(format!("case {}: {}", case.name, refused.join("; ")));
         }
         fitting_cases += u32::from(fit);
     }
-    if fitting_cases > 0 {
-        Ok(())
-    } else {
-        Err("no variant suits any case".into())
-    }
+    if fitting_cases > 0 { Ok(()) } else { Err("no variant suits any case".into()) }
 }
 
 /// What must not stand in a shader, with the reason.
 fn complaints(text: &str) -> Vec<String> {
-    let code: String = text
-        .lines()
-        .map(|line| line.split("//").next().unwrap_or_default())
-        .collect::<Vec<_>>()
-        .join("\n");
+    let code: String =
+        text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n");
     let mut found = Vec::new();
     for call in ["exp", "exp2", "tanh", "pow", "sinh", "cosh"] {
         if calls(&code, call) {
@@ -373,17 +288,8 @@ fn complaints(text: &str) -> Vec<String> {
             ));
         }
     }
-    let dense: String = code
-        .chars()
-        .filter(|c| !c.is_whitespace())
-        .collect::<String>()
-        .to_lowercase();
-    for spelling in [
-        "bitcast<f32>(0x7f8",
-        "bitcast<f32>(0xff8",
-        "bitcast<f32>(0x7fc",
-        "bitcast<f32>(0xffc",
-    ] {
+    let dense: String = code.chars().filter(|c| !c.is_whitespace()).collect::<String>().to_lowercase();
+    for spelling in ["bitcast<f32>(0x7f8", "bitcast<f32>(0xff8", "bitcast<f32>(0x7fc", "bitcast<f32>(0xffc"] {
         if dense.contains(spelling) {
             found.push(format!(
                 "spells an infinity or NaN as `{spelling}`, which does not compile everywhere (C07)"
@@ -393,14 +299,8 @@ fn complaints(text: &str) -> Vec<String> {
     if divides_by_zero(&dense) {
         found.push("divides by a literal 0, which does not compile everywhere (C07)".into());
     }
-    for line in code
-        .lines()
-        .map(str::trim)
-        .filter(|l| l.starts_with("const ") && l.contains("array"))
-    {
-        found.push(format!(
-            "has a constant array, which FXC refuses when indexed at run time (C12): {line}"
-        ));
+    for line in code.lines().map(str::trim).filter(|l| l.starts_with("const ") && l.contains("array")) {
+        found.push(format!("has a constant array, which FXC refuses when indexed at run time (C12): {line}"));
     }
     if code.lines().any(|l| l.trim_start().starts_with("enable ")) {
         found.push("has an `enable` line, which naga does not parse (C14)".into());
@@ -421,21 +321,15 @@ fn calls(code: &str, function: &str) -> bool {
 /// Whether some quotient's divisor is a literal 0, in code without spaces.
 fn divides_by_zero(dense: &str) -> bool {
     dense.match_indices('/').any(|(at, _)| {
-        let number: String = dense[at + 1..]
-            .chars()
-            .take_while(|c| c.is_ascii_digit() || *c == '.')
-            .collect();
+        let number: String =
+            dense[at + 1..].chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
         number.contains('0') && number.chars().all(|c| c == '0' || c == '.')
     })
 }
 
 fn lint(shader: &Shader) -> Result<(), String> {
     let found = complaints(&shader.text());
-    if found.is_empty() {
-        Ok(())
-    } else {
-        Err(found.join("\n"))
-    }
+    if found.is_empty() { Ok(()) } else { Err(found.join("\n")) }
 }
 
 fn lint_works() -> Result<(), String> {
@@ -461,10 +355,7 @@ fn lint_works() -> Result<(), String> {
         "let y = x / 10.0;",
         "fn my_pow(x: f32) -> f32 { return x; }",
     ];
-    match (
-        bad.iter().find(|t| complaints(t).is_empty()),
-        good.iter().find(|t| !complaints(t).is_empty()),
-    ) {
+    match (bad.iter().find(|t| complaints(t).is_empty()), good.iter().find(|t| !complaints(t).is_empty())) {
         (Some(missed), _) => Err(format!("does not see `{missed}`")),
         (None, Some(blamed)) => Err(format!("complains about `{blamed}`: {:?}", complaints(blamed))),
         (None, None) => Ok(()),
@@ -476,10 +367,7 @@ fn checker() -> PathBuf {
 }
 
 fn node() -> String {
-    std::env::var("NODE")
-        .ok()
-        .filter(|n| !n.is_empty())
-        .unwrap_or_else(|| "node".into())
+    std::env::var("NODE").ok().filter(|n| !n.is_empty()).unwrap_or_else(|| "node".into())
 }
 
 fn browser_required() -> bool {
@@ -492,11 +380,7 @@ fn browser_absent() -> Option<String> {
     if !checker().join("check.mjs").is_file() {
         return Some("no scripts/webgpu/check.mjs in this package".into());
     }
-    if !Command::new(node())
-        .arg("--version")
-        .output()
-        .is_ok_and(|o| o.status.success())
-    {
+    if !Command::new(node()).arg("--version").output().is_ok_and(|o| o.status.success()) {
         return Some("no Node.js; install nodejs or set NODE".into());
     }
     let in_path = |name: &str| {
@@ -504,11 +388,7 @@ fn browser_absent() -> Option<String> {
         std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
     };
     let named = std::env::var("CHROMIUM").is_ok_and(|c| Path::new(&c).is_file());
-    if !named
-        && !["chromium", "chromium-browser", "google-chrome"]
-            .into_iter()
-            .any(in_path)
-    {
+    if !named && !["chromium", "chromium-browser", "google-chrome"].into_iter().any(in_path) {
         return Some("no browser; install chromium or set CHROMIUM".into());
     }
     let missing = !checker().join("node_modules/playwright-core").is_dir();
@@ -527,11 +407,8 @@ fn browser(shaders: &[Shader]) -> Result<(), String> {
         .output()
         .map_err(|e| e.to_string())?;
     let said = String::from_utf8_lossy(&run.stdout);
-    let report: serde_json::Value = said
-        .lines()
-        .last()
-        .and_then(|l| serde_json::from_str(l).ok())
-        .unwrap_or_default();
+    let report: serde_json::Value =
+        said.lines().last().and_then(|l| serde_json::from_str(l).ok()).unwrap_or_default();
     if run.status.success() && report["ok"] == true && report["shaders"] == shaders.len() {
         println!("{said}");
         return Ok(());

@@ -20,13 +20,7 @@ struct FlatJpeg {
 impl FlatJpeg {
     fn new(width: u16, height: u16, components: usize) -> Self {
         let sampling = vec![(1, 1); components];
-        Self {
-            width,
-            height,
-            sampling,
-            adobe_transform: None,
-            exif_orientation: None,
-        }
+        Self { width, height, sampling, adobe_transform: None, exif_orientation: None }
     }
 
     /// `value(component, block_column, block_row)`, blocks counted in the component's own samples.
@@ -59,11 +53,8 @@ impl FlatJpeg {
         scan.extend([0, 63, 0]);
         segment(0xc0, &frame);
         // DC: twelve categories, all with 4-bit codes. AC: only "end of block", code 0.
-        let lengths = |at: usize, count: u8| {
-            (1..=16)
-                .map(|l| if l == at { count } else { 0 })
-                .collect::<Vec<u8>>()
-        };
+        let lengths =
+            |at: usize, count: u8| (1..=16).map(|l| if l == at { count } else { 0 }).collect::<Vec<u8>>();
         segment(0xc4, &[vec![0x00], lengths(4, 12), (0..12).collect()].concat());
         segment(0xc4, &[vec![0x10], lengths(1, 1), vec![0]].concat());
         segment(0xda, &scan);
@@ -85,11 +76,7 @@ impl FlatJpeg {
                         previous[c] = dc;
                         let category = 32 - difference.unsigned_abs().leading_zeros();
                         push(category, 4);
-                        let code = if difference < 0 {
-                            difference - 1
-                        } else {
-                            difference
-                        };
+                        let code = if difference < 0 { difference - 1 } else { difference };
                         push(code as u32 & ((1 << category) - 1), category);
                         push(0, 1);
                     }
@@ -97,10 +84,7 @@ impl FlatJpeg {
             }
         }
         bits.resize(bits.len().next_multiple_of(8), true);
-        for byte in bits
-            .chunks(8)
-            .map(|b| b.iter().fold(0u8, |v, &bit| v << 1 | u8::from(bit)))
-        {
+        for byte in bits.chunks(8).map(|b| b.iter().fold(0u8, |v, &bit| v << 1 | u8::from(bit))) {
             out.push(byte);
             if byte == 0xff {
                 out.push(0);
@@ -113,10 +97,7 @@ impl FlatJpeg {
 
 fn encoded(picture: impl Into<DynamicImage>, format: ImageFormat) -> Vec<u8> {
     let mut bytes = Vec::new();
-    picture
-        .into()
-        .write_to(&mut Cursor::new(&mut bytes), format)
-        .expect("test pictures can be encoded");
+    picture.into().write_to(&mut Cursor::new(&mut bytes), format).expect("test pictures can be encoded");
     bytes
 }
 
@@ -131,9 +112,7 @@ fn open(bytes: &[u8], name: &str) -> Photo {
 }
 
 fn error(bytes: &[u8], name: &str) -> String {
-    let error = Photo::decode(bytes, name)
-        .expect_err("must be refused")
-        .to_string();
+    let error = Photo::decode(bytes, name).expect_err("must be refused").to_string();
     assert!(!error.contains('\n'), "one line: {error}");
     assert!(error.contains(name), "names the file: {error}");
     error
@@ -155,34 +134,19 @@ fn every_exif_orientation_puts_the_red_corner_where_viewers_show_it() {
         let mut jpeg = FlatJpeg::new(64, 32, 3);
         (jpeg.adobe_transform, jpeg.exif_orientation) = (Some(0), Some(orientation));
         let red = |c, x, y| {
-            if x < 2 && y < 1 {
-                [255, 0, 0][c]
-            } else {
-                [0, 0, 255][c]
-            }
+            if x < 2 && y < 1 { [255, 0, 0][c] } else { [0, 0, 255][c] }
         };
         let photo = open(&jpeg.encode(red), "corner.jpg");
         let size = photo.size();
         assert_eq!(
             size,
-            if orientation < 5 {
-                UVec2::new(64, 32)
-            } else {
-                UVec2::new(32, 64)
-            },
+            if orientation < 5 { UVec2::new(64, 32) } else { UVec2::new(32, 64) },
             "{orientation}"
         );
         for (r, l) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
             let got = pixel(&photo, r * (size.x - 5) + 2, l * (size.y - 5) + 2);
-            let want = if (r, l) == (right, lower) {
-                [255, 0, 0]
-            } else {
-                [0, 0, 255]
-            };
-            assert!(
-                near(got, want),
-                "orientation {orientation}, corner ({r}, {l}): {got:?}, want {want:?}"
-            );
+            let want = if (r, l) == (right, lower) { [255, 0, 0] } else { [0, 0, 255] };
+            assert!(near(got, want), "orientation {orientation}, corner ({r}, {l}): {got:?}, want {want:?}");
         }
         // Long side of the 16 × 8 square: along x for 1–4, along y for 5–8.
         let at = |x: u32, y: u32| {
@@ -192,16 +156,8 @@ fn every_exif_orientation_puts_the_red_corner_where_viewers_show_it() {
                 if lower == 1 { size.y - 1 - y } else { y },
             )
         };
-        assert_eq!(
-            near(at(12, 3), [255, 0, 0]),
-            orientation < 5,
-            "orientation {orientation}"
-        );
-        assert_eq!(
-            near(at(3, 12), [255, 0, 0]),
-            orientation >= 5,
-            "orientation {orientation}"
-        );
+        assert_eq!(near(at(12, 3), [255, 0, 0]), orientation < 5, "orientation {orientation}");
+        assert_eq!(near(at(3, 12), [255, 0, 0]), orientation >= 5, "orientation {orientation}");
         assert_eq!(u16::from(photo.orientation()), orientation);
     }
 }
@@ -210,21 +166,14 @@ fn every_exif_orientation_puts_the_red_corner_where_viewers_show_it() {
 fn orientation_out_of_range_is_no_orientation() {
     let mut jpeg = FlatJpeg::new(16, 8, 1);
     jpeg.exif_orientation = Some(9);
-    assert_eq!(
-        open(&jpeg.encode(|_, _, _| 90), "nine.jpg").size(),
-        UVec2::new(16, 8)
-    );
+    assert_eq!(open(&jpeg.encode(|_, _, _| 90), "nine.jpg").size(), UVec2::new(16, 8));
 }
 
 #[test]
 fn cmyk_and_ycck_jpegs_show_red_as_red_and_white_as_white() {
     // Adobe stores the complement: 255 = no ink. Columns of blocks: red, white, black, mid grey by K alone.
-    let inks: [[u8; 4]; 4] = [
-        [255, 0, 0, 255],
-        [255, 255, 255, 255],
-        [255, 255, 255, 0],
-        [255, 255, 255, 128],
-    ];
+    let inks: [[u8; 4]; 4] =
+        [[255, 0, 0, 255], [255, 255, 255, 255], [255, 255, 255, 0], [255, 255, 255, 128]];
     let wanted = [[255, 0, 0], [255, 255, 255], [0, 0, 0], [128, 128, 128]];
     let ycck = |ink: [u8; 4], c: usize| {
         let [r, g, b] = [0, 1, 2].map(|i| 255.0 - f64::from(ink[i]));
@@ -239,20 +188,11 @@ fn cmyk_and_ycck_jpegs_show_red_as_red_and_white_as_white() {
     for transform in [0u8, 2] {
         let mut jpeg = FlatJpeg::new(32, 8, 4);
         jpeg.adobe_transform = Some(transform);
-        let bytes = jpeg.encode(|c, x, _| {
-            if transform == 0 {
-                inks[x][c]
-            } else {
-                ycck(inks[x], c)
-            }
-        });
+        let bytes = jpeg.encode(|c, x, _| if transform == 0 { inks[x][c] } else { ycck(inks[x], c) });
         let photo = open(&bytes, "inks.jpg");
         for (i, want) in (0u32..).zip(wanted) {
             let got = pixel(&photo, i * 8 + 4, 4);
-            assert!(
-                near(got, want),
-                "transform {transform}, block {i}: {got:?}, want {want:?}"
-            );
+            assert!(near(got, want), "transform {transform}, block {i}: {got:?}, want {want:?}");
         }
     }
 }
@@ -272,10 +212,7 @@ fn subsampled_ycck_keeps_every_block() {
                 let ink = 255 - u32::from(luma(block.0, block.1));
                 let want = [(ink * u32::from(black(block.0, block.1)) / 255) as u8; 3];
                 let got = pixel(&photo, x.into(), y.into());
-                assert!(
-                    near(got, want),
-                    "{sampling:?} {width}x{height} ({x}, {y}): {got:?}, want {want:?}"
-                );
+                assert!(near(got, want), "{sampling:?} {width}x{height} ({x}, {y}): {got:?}, want {want:?}");
             }
         }
     }
@@ -325,10 +262,7 @@ fn tiff_cmyk_is_not_inverted_and_tiff_orientation_is_applied() {
     assert!(near(pixel(&cmyk, 0, 0), [255, 0, 0]) && near(pixel(&cmyk, 1, 0), [255; 3]));
     let turned = open(&tiff(2, 6, &[255, 0, 0, 0, 0, 255]), "turned.tiff");
     assert_eq!(turned.size(), UVec2::new(1, 2));
-    assert_eq!(
-        [pixel(&turned, 0, 0), pixel(&turned, 0, 1)],
-        [[255, 0, 0], [0, 0, 255]]
-    );
+    assert_eq!([pixel(&turned, 0, 0), pixel(&turned, 0, 1)], [[255, 0, 0], [0, 0, 255]]);
 }
 
 #[test]
@@ -342,32 +276,17 @@ fn four_components_without_adobe_marker_and_two_components_are_refused_with_word
 #[test]
 fn grey_rgb_and_alpha_pngs_have_the_values_that_were_written() {
     let grey = GrayImage::from_pixel(3, 2, Luma([77]));
-    assert_eq!(
-        pixel(&open(&encoded(grey, ImageFormat::Png), "grey.png"), 2, 1),
-        [77; 3]
-    );
+    assert_eq!(pixel(&open(&encoded(grey, ImageFormat::Png), "grey.png"), 2, 1), [77; 3]);
     let rgb = gradient(5, 4);
-    assert_eq!(
-        open(&encoded(rgb.clone(), ImageFormat::Png), "rgb.png")
-            .display(100)
-            .picture,
-        rgb
-    );
+    assert_eq!(open(&encoded(rgb.clone(), ImageFormat::Png), "rgb.png").display(100).picture, rgb);
 
     let half = RgbaImage::from_pixel(2, 2, Rgba([0, 0, 0, 128]));
     let got = pixel(&open(&encoded(half, ImageFormat::Png), "half.png"), 0, 0);
     let want = (linear_to_srgb(1.0 - 128.0 / 255.0) * 255.0).round() as u8;
-    assert_eq!(
-        got, [want; 3],
-        "black at half alpha over white, mixed in linear light"
-    );
+    assert_eq!(got, [want; 3], "black at half alpha over white, mixed in linear light");
     let clear = ImageBuffer::from_pixel(2, 2, LumaA([0u8, 0]));
     let bytes = encoded(DynamicImage::ImageLumaA8(clear), ImageFormat::Png);
-    assert_eq!(
-        pixel(&open(&bytes, "clear.png"), 1, 1),
-        [255; 3],
-        "fully transparent is white"
-    );
+    assert_eq!(pixel(&open(&bytes, "clear.png"), 1, 1), [255; 3], "fully transparent is white");
 }
 
 #[test]
@@ -383,10 +302,7 @@ fn sixteen_bit_samples_keep_their_precision() {
         }
     }
     let grey = ImageBuffer::from_pixel(1, 1, Luma([40_000u16]));
-    let photo = open(
-        &encoded(DynamicImage::ImageLuma16(grey), ImageFormat::Png),
-        "grey16.png",
-    );
+    let photo = open(&encoded(DynamicImage::ImageLuma16(grey), ImageFormat::Png), "grey16.png");
     assert_eq!(
         photo.working(UVec2::ONE).expect("full size").samples()[1],
         srgb_to_linear(40_000.0 / 65_535.0) as f32
@@ -396,13 +312,7 @@ fn sixteen_bit_samples_keep_their_precision() {
 #[test]
 fn palettes_are_resolved() {
     // GIF is always a palette; an 8-bit palette BMP is written by hand.
-    let two = RgbImage::from_fn(4, 2, |x, _| {
-        if x < 2 {
-            Rgb([200, 30, 40])
-        } else {
-            Rgb([10, 20, 250])
-        }
-    });
+    let two = RgbImage::from_fn(4, 2, |x, _| if x < 2 { Rgb([200, 30, 40]) } else { Rgb([10, 20, 250]) });
     let photo = open(&encoded(two, ImageFormat::Gif), "two.gif");
     assert!(near(pixel(&photo, 0, 0), [200, 30, 40]) && near(pixel(&photo, 3, 1), [10, 20, 250]));
 
@@ -416,33 +326,21 @@ fn palettes_are_resolved() {
     }
     bmp.extend([40, 30, 200, 0, 250, 20, 10, 0, 1, 0, 1, 0]);
     let photo = open(&bmp, "palette.bmp");
-    assert_eq!(
-        [0, 1, 2].map(|x| pixel(&photo, x, 0)),
-        [[10, 20, 250], [200, 30, 40], [10, 20, 250]]
-    );
+    assert_eq!([0, 1, 2].map(|x| pixel(&photo, x, 0)), [[10, 20, 250], [200, 30, 40], [10, 20, 250]]);
 }
 
 #[test]
 fn every_format_is_read_by_content_and_a_wrong_suffix_is_a_notice() {
     let picture = gradient(33, 17);
-    let formats = [
-        ImageFormat::Png,
-        ImageFormat::WebP,
-        ImageFormat::Gif,
-        ImageFormat::Bmp,
-        ImageFormat::Tiff,
-    ];
+    let formats =
+        [ImageFormat::Png, ImageFormat::WebP, ImageFormat::Gif, ImageFormat::Bmp, ImageFormat::Tiff];
     for format in formats {
         let bytes = encoded(picture.clone(), format);
         let right = format!("a.{}", format.extensions_str()[0]);
         assert!(open(&bytes, &right).notices().is_empty(), "{right}");
         let photo = open(&bytes, "a.jpg");
         assert_eq!(photo.size(), UVec2::new(33, 17));
-        assert!(
-            photo.notices()[0].contains("suffix is .jpg"),
-            "{:?}",
-            photo.notices()
-        );
+        assert!(photo.notices()[0].contains("suffix is .jpg"), "{:?}", photo.notices());
         if format != ImageFormat::Gif {
             assert_eq!(photo.display(4096).picture, picture, "{format:?} is lossless");
         }
@@ -457,11 +355,7 @@ fn awkward_widths_survive_the_round_trip() {
         assert_eq!(photo.display(8192).picture, picture, "width {width}");
         let linear = photo.working(photo.size()).expect("full size");
         for (i, (&byte, &value)) in picture.as_raw().iter().zip(linear.samples()).enumerate() {
-            assert_eq!(
-                value,
-                srgb_to_linear(f64::from(byte) / 255.0) as f32,
-                "width {width}, sample {i}"
-            );
+            assert_eq!(value, srgb_to_linear(f64::from(byte) / 255.0) as f32, "width {width}, sample {i}");
         }
     }
 }
@@ -471,14 +365,9 @@ fn area_average_counts_partly_covered_pixels_by_their_fraction() {
     let picture = gradient(7, 5);
     let photo = open(&encoded(picture.clone(), ImageFormat::Png), "area.png");
     let (rows, cols) = (3usize, 4usize);
-    let got = photo
-        .working(UVec2::new(cols as u32, rows as u32))
-        .expect("a reduction");
+    let got = photo.working(UVec2::new(cols as u32, rows as u32)).expect("a reduction");
     let overlap = |i: usize, out: usize, of: usize, pixel: usize| {
-        let (a, b) = (
-            i as f64 * of as f64 / out as f64,
-            (i + 1) as f64 * of as f64 / out as f64,
-        );
+        let (a, b) = (i as f64 * of as f64 / out as f64, (i + 1) as f64 * of as f64 / out as f64);
         (b.min(pixel as f64 + 1.0) - a.max(pixel as f64)).max(0.0)
     };
     for r in 0..rows {
@@ -517,33 +406,19 @@ fn large_pictures_are_shown_reduced_and_say_so() {
         let photo = open(&encoded(gradient(width, height), ImageFormat::Png), "long.png");
         let display = photo.display(4096);
         assert!(display.picture.width().max(display.picture.height()) <= 4096);
-        assert!(
-            display
-                .notice()
-                .expect("a notice")
-                .contains(&format!("of {width}x{height} pixels"))
-        );
+        assert!(display.notice().expect("a notice").contains(&format!("of {width}x{height} pixels")));
     }
 }
 
 #[test]
 fn files_cut_short_are_called_truncated() {
     let picture = gradient(64, 64);
-    for format in [
-        ImageFormat::Png,
-        ImageFormat::WebP,
-        ImageFormat::Gif,
-        ImageFormat::Bmp,
-        ImageFormat::Tiff,
-    ] {
+    for format in [ImageFormat::Png, ImageFormat::WebP, ImageFormat::Gif, ImageFormat::Bmp, ImageFormat::Tiff]
+    {
         let bytes = encoded(picture.clone(), format);
         for part in [bytes.len() / 2, bytes.len() * 9 / 10] {
             let text = error(&bytes[..part], "cut.bin");
-            assert!(
-                text.contains("truncated"),
-                "{format:?} at {part} of {}: {text}",
-                bytes.len()
-            );
+            assert!(text.contains("truncated"), "{format:?} at {part} of {}: {text}", bytes.len());
         }
     }
     let mut jpeg = FlatJpeg::new(256, 256, 3);
@@ -562,13 +437,7 @@ fn things_that_are_no_pictures_are_named() {
     assert!(error(&[0, 1, 2, 3, 4], "noise.png").contains("5 bytes beginning"));
     assert!(error(b"\0\0\0\x18ftypheic\0\0\0\0", "phone.jpg").contains("HEIC"));
     assert!(error(b"\xff", "one.jpg").contains("not a picture"));
-    for format in [
-        &b"\x89PNG\r\n\x1a\n"[..],
-        b"GIF89a",
-        b"BM",
-        b"II*\0",
-        b"RIFF\0\0\0\0WEBP",
-    ] {
+    for format in [&b"\x89PNG\r\n\x1a\n"[..], b"GIF89a", b"BM", b"II*\0", b"RIFF\0\0\0\0WEBP"] {
         error(format, "head");
     }
 }
@@ -592,11 +461,7 @@ fn png_header(width: u32, height: u32) -> Vec<u8> {
         for &byte in &body {
             crc ^= u32::from(byte);
             for _ in 0..8 {
-                crc = if crc & 1 == 1 {
-                    crc >> 1 ^ 0xedb8_8320
-                } else {
-                    crc >> 1
-                };
+                crc = if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
             }
         }
         bytes.extend((payload.len() as u32).to_be_bytes());
@@ -616,11 +481,7 @@ fn a_header_that_claims_too_much_is_refused_before_memory_is_taken() {
     assert!(text.contains("100000x100000 needs 30000000000 bytes"), "{text}");
     let jpeg = FlatJpeg::new(65_000, 65_000, 3);
     let mut head = FlatJpeg::new(8, 8, 3).encode(|_, _, _| 0);
-    let at = head
-        .windows(2)
-        .position(|w| w == [0xff, 0xc0])
-        .expect("frame header")
-        + 5;
+    let at = head.windows(2).position(|w| w == [0xff, 0xc0]).expect("frame header") + 5;
     head[at..at + 2].copy_from_slice(&jpeg.height.to_be_bytes());
     head[at + 2..at + 4].copy_from_slice(&jpeg.width.to_be_bytes());
     assert!(error(&head, "bomb.jpg").contains("too large"));
@@ -636,10 +497,7 @@ fn zero_size_is_named() {
 
 #[test]
 fn an_honest_large_photograph_opens() {
-    let photo = open(
-        &encoded(GrayImage::from_pixel(8000, 6000, Luma([128])), ImageFormat::Png),
-        "large.png",
-    );
+    let photo = open(&encoded(GrayImage::from_pixel(8000, 6000, Luma([128])), ImageFormat::Png), "large.png");
     let linear = photo.working(UVec2::new(80, 60)).expect("a reduction");
     let want = srgb_to_linear(128.0 / 255.0) as f32;
     assert!(linear.samples().iter().all(|v| (v - want).abs() < 1e-5));

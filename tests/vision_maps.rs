@@ -24,34 +24,25 @@ fn measure(object: &Object, step: usize, margin: f64) -> Vec<(UVec2, f64)> {
     let lambda =
         default_lambda(&q, [heads, grid.tokens(), d], Metric::L1, DEFAULT_MEAN_KERNEL).expect("lambda");
     let nystrom = Nystrom::new(&q, [heads, grid.rows(), grid.cols(), d], &lambda);
-    let inside: Vec<bool> = (0..grid.tokens())
-        .map(|t| object.contains(grid.token_rect(t).expect("token").centre()))
-        .collect();
+    let inside: Vec<bool> =
+        (0..grid.tokens()).map(|t| object.contains(grid.token_rect(t).expect("token").centre())).collect();
     let clicks = object.clicks(size.x, size.y, step, margin);
     if let Some(folder) = std::env::var_os("OVERLAY_DIR") {
         let folder = std::path::Path::new(&folder);
         let at = clicks[clicks.len() / 2];
         let map = nystrom.map(grid.token_at(at).expect("inside"));
         let overlay = Overlay::draw(&photo, &grid, &map, &[at], &OverlayOptions::default()).expect("overlay");
-        overlay
-            .save(folder.join(format!("{}_map.png", object.name)))
-            .expect("saved");
+        overlay.save(folder.join(format!("{}_map.png", object.name))).expect("saved");
         let mask = image::DynamicImage::ImageLuma8(object.mask(size.x, size.y)).into_rgb8();
         save_picture(&mask, folder.join(format!("{}_mask.png", object.name))).expect("saved");
     }
-    clicks
-        .iter()
-        .map(|&at| (at, auc(&nystrom.map(grid.token_at(at).expect("inside")), &inside)))
-        .collect()
+    clicks.iter().map(|&at| (at, auc(&nystrom.map(grid.token_at(at).expect("inside")), &inside))).collect()
 }
 
 fn check(object: &Object, step: usize, margin: f64) {
     let measured = measure(object, step, margin);
-    let poor: Vec<_> = measured
-        .iter()
-        .filter(|(_, auc)| *auc < 0.9)
-        .map(|(at, v)| format!("{at} {v:.3}"))
-        .collect();
+    let poor: Vec<_> =
+        measured.iter().filter(|(_, auc)| *auc < 0.9).map(|(at, v)| format!("{at} {v:.3}")).collect();
     let mut sorted: Vec<f64> = measured.iter().map(|m| m.1).collect();
     sorted.sort_by(f64::total_cmp);
     let (least, median) = (sorted[0], sorted[sorted.len() / 2]);
@@ -59,17 +50,10 @@ fn check(object: &Object, step: usize, margin: f64) {
         "{}: {} clicks, AUC least {least:.3}, median {median:.3}, below 0.9: {poor:?}\n  clicks: {:?}",
         object.name,
         measured.len(),
-        measured
-            .iter()
-            .map(|(at, v)| (at.x, at.y, (v * 1000.0).round() / 1000.0))
-            .collect::<Vec<_>>()
+        measured.iter().map(|(at, v)| (at.x, at.y, (v * 1000.0).round() / 1000.0)).collect::<Vec<_>>()
     );
     assert!(measured.len() >= 20, "{} clicks", measured.len());
-    assert!(
-        poor.len() * 10 <= measured.len(),
-        "{}: more than 10 % below 0.9: {poor:?}",
-        object.name
-    );
+    assert!(poor.len() * 10 <= measured.len(), "{}: more than 10 % below 0.9: {poor:?}", object.name);
 }
 
 #[test]

@@ -14,9 +14,7 @@ use wgattn::vision::overlay::{
 fn photo(width: u32, height: u32, colour: [u8; 3]) -> Photo {
     let mut bytes = Vec::new();
     let picture = RgbImage::from_pixel(width, height, Rgb(colour));
-    DynamicImage::from(picture)
-        .write_to(&mut Cursor::new(&mut bytes), ImageFormat::Png)
-        .expect("encodes");
+    DynamicImage::from(picture).write_to(&mut Cursor::new(&mut bytes), ImageFormat::Png).expect("encodes");
     Photo::decode(&bytes, "flat.png").expect("decodes")
 }
 
@@ -42,10 +40,7 @@ fn sequential_map_climbs_evenly_and_diverging_map_is_symmetric_in_lightness() {
     let white = Palette::Diverging.colour(0.5);
     assert!(white.iter().all(|&c| c > 240), "{white:?}");
     let (blue, red) = (Palette::Diverging.colour(0.0), Palette::Diverging.colour(1.0));
-    assert!(
-        blue[2] > blue[0] + 100 && red[0] > red[2] + 100,
-        "{blue:?} {red:?}"
-    );
+    assert!(blue[2] > blue[0] + 100 && red[0] > red[2] + 100, "{blue:?} {red:?}");
 }
 
 #[test]
@@ -54,12 +49,7 @@ fn colour_of_missing_values_is_far_from_both_maps() {
     for palette in [Palette::Sequential, Palette::Diverging] {
         for i in 0..=1000 {
             let other = lab(palette.colour(f64::from(i) / 1000.0));
-            let distance = missing
-                .iter()
-                .zip(other)
-                .map(|(a, b)| (a - b).powi(2))
-                .sum::<f64>()
-                .sqrt();
+            let distance = missing.iter().zip(other).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
             assert!(distance > 0.15, "{palette:?} at {i}: {distance}");
         }
     }
@@ -73,19 +63,10 @@ fn negative_values_that_matter_choose_the_diverging_map() {
         let overlay = draw(&photo, &grid, &map, &[]);
         (overlay.palette, overlay.range, overlay.notices.len())
     };
-    assert_eq!(
-        palette([0.0, 0.5, 1.0, 0.2]),
-        (Palette::Sequential, (0.0, 1.0), 0)
-    );
-    assert_eq!(
-        palette([-0.5, 0.5, 0.25, 0.2]),
-        (Palette::Diverging, (-0.5, 0.5), 0)
-    );
+    assert_eq!(palette([0.0, 0.5, 1.0, 0.2]), (Palette::Sequential, (0.0, 1.0), 0));
+    assert_eq!(palette([-0.5, 0.5, 0.25, 0.2]), (Palette::Diverging, (-0.5, 0.5), 0));
     // A little below zero: not worth another map, but said.
-    assert_eq!(
-        palette([-0.01, 0.5, 1.0, 0.2]),
-        (Palette::Sequential, (0.0, 1.0), 1)
-    );
+    assert_eq!(palette([-0.01, 0.5, 1.0, 0.2]), (Palette::Sequential, (0.0, 1.0), 1));
     assert_eq!(palette([0.0; 4]), (Palette::Sequential, (0.0, 1.0), 0));
     assert_eq!(palette([-1.0; 4]), (Palette::Diverging, (-1.0, 1.0), 0));
 }
@@ -94,10 +75,7 @@ fn negative_values_that_matter_choose_the_diverging_map() {
 fn map_is_bilinear_between_token_centres_and_flat_beyond_the_outer_ones() {
     let photo = photo(400, 400, [0; 3]);
     let grid = TokenGrid::plan(photo.size(), 8, 200, 100).expect("grid");
-    let options = OverlayOptions {
-        opacity: 1.0,
-        ..OverlayOptions::default()
-    };
+    let options = OverlayOptions { opacity: 1.0, ..OverlayOptions::default() };
     let overlay = Overlay::draw(&photo, &grid, &[0.0, 1.0, 0.0, 1.0], &[], &options).expect("drawn");
     for x in [0u32, 50, 99, 150, 200, 250, 301, 399] {
         let t = ((f64::from(x) + 0.5 - 100.0) / 200.0).clamp(0.0, 1.0);
@@ -113,11 +91,7 @@ fn missing_values_are_magenta_and_counted() {
     let mut map = [0.5f32; 16];
     (map[5], map[10]) = (f32::NAN, f32::INFINITY);
     let overlay = draw(&photo, &grid, &map, &[]);
-    assert!(
-        overlay.notices[0].contains("2 of 16 map values are not finite"),
-        "{:?}",
-        overlay.notices
-    );
+    assert!(overlay.notices[0].contains("2 of 16 map values are not finite"), "{:?}", overlay.notices);
     assert_eq!(overlay.picture.get_pixel(150, 150).0, NOT_FINITE_COLOUR);
     assert_eq!(overlay.picture.get_pixel(250, 250).0, NOT_FINITE_COLOUR);
     assert_ne!(overlay.picture.get_pixel(50, 50).0, NOT_FINITE_COLOUR);
@@ -132,54 +106,28 @@ fn query_mark_shows_on_black_white_and_every_map_colour() {
             let photo = photo(400, 400, base);
             let grid = TokenGrid::plan(photo.size(), 8, 200, 100).expect("grid");
             let map = [value, value, value, 1.0];
-            let (plain, marked) = (
-                draw(&photo, &grid, &map, &[]),
-                draw(&photo, &grid, &map, &[UVec2::new(90, 90)]),
-            );
+            let (plain, marked) =
+                (draw(&photo, &grid, &map, &[]), draw(&photo, &grid, &map, &[UVec2::new(90, 90)]));
             let (mut light, mut dark) = (0, 0);
             for (a, b) in plain.picture.pixels().zip(marked.picture.pixels()) {
                 let contrast = lab(b.0)[0] - lab(a.0)[0];
                 light += u32::from(contrast > 0.25);
                 dark += u32::from(contrast < -0.2);
             }
-            assert!(
-                light.max(dark) > 40,
-                "{base:?} under {value}: {light} lighter, {dark} darker pixels"
-            );
+            assert!(light.max(dark) > 40, "{base:?} under {value}: {light} lighter, {dark} darker pixels");
         }
     }
 }
 
 #[test]
 fn odd_sizes_are_drawn() {
-    for (width, height) in [
-        (1, 1),
-        (1, 50),
-        (50, 1),
-        (63, 3),
-        (64, 3),
-        (65, 3),
-        (4097, 3),
-        (3, 5000),
-    ] {
+    for (width, height) in [(1, 1), (1, 50), (50, 1), (63, 3), (64, 3), (65, 3), (4097, 3), (3, 5000)] {
         let photo = photo(width, height, [200, 100, 50]);
         let grid = TokenGrid::plan(photo.size(), 8, 4, 16_384).expect("grid");
         let map: Vec<f32> = (0..grid.tokens()).map(|t| t as f32).collect();
-        let overlay = draw(
-            &photo,
-            &grid,
-            &map,
-            &[UVec2::ZERO, UVec2::new(width - 1, height - 1)],
-        );
-        assert!(
-            overlay.picture.height() >= 100,
-            "room for the numbers: {}",
-            overlay.picture.height()
-        );
-        assert_eq!(
-            overlay.notices.iter().any(|n| n.contains("shown at 1:")),
-            width.max(height) > 2048
-        );
+        let overlay = draw(&photo, &grid, &map, &[UVec2::ZERO, UVec2::new(width - 1, height - 1)]);
+        assert!(overlay.picture.height() >= 100, "room for the numbers: {}", overlay.picture.height());
+        assert_eq!(overlay.notices.iter().any(|n| n.contains("shown at 1:")), width.max(height) > 2048);
     }
 }
 
@@ -188,24 +136,16 @@ fn wrong_input_is_named() {
     let photo = photo(40, 30, [90; 3]);
     let grid = TokenGrid::plan(photo.size(), 8, 10, 100).expect("grid");
     let draw = |grid: &TokenGrid, map: &[f32], at: &[UVec2], options: &OverlayOptions| {
-        Overlay::draw(&photo, grid, map, at, options)
-            .expect_err("refused")
-            .to_string()
+        Overlay::draw(&photo, grid, map, at, options).expect_err("refused").to_string()
     };
     let options = OverlayOptions::default();
     assert!(draw(&grid, &[0.0; 11], &[], &options).contains("[3, 4], 12 values, got 11"));
     assert!(draw(&grid, &[0.0; 12], &[UVec2::new(40, 0)], &options).contains("pixel (40, 0)"));
     let other = TokenGrid::plan(UVec2::new(41, 30), 8, 10, 100).expect("grid");
     assert!(draw(&other, &[0.0; 15], &[], &options).contains("41x30"));
-    let opaque = OverlayOptions {
-        opacity: 1.5,
-        ..options.clone()
-    };
+    let opaque = OverlayOptions { opacity: 1.5, ..options.clone() };
     assert!(draw(&grid, &[0.0; 12], &[], &opaque).contains("opacity is 1.5"));
-    let range = OverlayOptions {
-        range: Some((1.0, 1.0)),
-        ..options
-    };
+    let range = OverlayOptions { range: Some((1.0, 1.0)), ..options };
     assert!(draw(&grid, &[0.0; 12], &[], &range).contains("value range"));
 }
 
@@ -227,19 +167,11 @@ fn saving_replaces_whole_files_and_leaves_nothing_behind_when_it_fails() {
         ("map", "suffix"),
     ] {
         let error = save_picture(&picture, folder.join(name)).expect_err("refused");
-        assert!(
-            error.to_string().contains(words) && error.to_string().contains(name),
-            "{error}"
-        );
-        assert!(matches!(
-            error,
-            OverlayError::Write { .. } | OverlayError::Suffix { .. }
-        ));
+        assert!(error.to_string().contains(words) && error.to_string().contains(name), "{error}");
+        assert!(matches!(error, OverlayError::Write { .. } | OverlayError::Suffix { .. }));
     }
-    let left: Vec<_> = std::fs::read_dir(&folder)
-        .expect("listed")
-        .map(|e| e.expect("entry").file_name())
-        .collect();
+    let left: Vec<_> =
+        std::fs::read_dir(&folder).expect("listed").map(|e| e.expect("entry").file_name()).collect();
     assert_eq!(left.len(), 2, "{left:?}");
     std::fs::remove_dir_all(&folder).expect("removed");
 }

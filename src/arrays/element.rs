@@ -85,19 +85,11 @@ impl Element {
 
 /// Shape and number of elements in this machine's integers, if the array may be that large.
 pub fn checked_size(shape: &[u64], element: Element) -> Result<(Vec<usize>, usize), ArrayProblem> {
-    let count = shape
-        .iter()
-        .try_fold(1_u64, |product, &dim| product.checked_mul(dim));
+    let count = shape.iter().try_fold(1_u64, |product, &dim| product.checked_mul(dim));
     let count = count.filter(|&count| count <= MAX_ARRAY_BYTES / element.bytes());
     let count = count.and_then(|count| usize::try_from(count).ok());
-    let dims = shape
-        .iter()
-        .map(|&dim| usize::try_from(dim).ok())
-        .collect::<Option<Vec<_>>>();
-    dims.zip(count).ok_or_else(|| ArrayProblem::TooLarge {
-        shape: shape.to_vec(),
-        dtype: element.name(),
-    })
+    let dims = shape.iter().map(|&dim| usize::try_from(dim).ok()).collect::<Option<Vec<_>>>();
+    dims.zip(count).ok_or_else(|| ArrayProblem::TooLarge { shape: shape.to_vec(), dtype: element.name() })
 }
 
 /// Reads `count` elements, in file order.
@@ -107,29 +99,15 @@ pub fn decode(
     big_endian: bool,
     count: usize,
 ) -> Result<ArrayData, ArrayProblem> {
-    let mut blocks = Blocks {
-        reader,
-        big_endian,
-        count,
-    };
+    let mut blocks = Blocks { reader, big_endian, count };
     let data = match element {
         Element::Bool => blocks.read(|[byte]| u8::from(byte != 0)).map(ArrayData::U8),
         Element::U8 => blocks.read(|[byte]| byte).map(ArrayData::U8),
-        Element::I8 => blocks
-            .read(|bytes| i8::from_le_bytes(bytes).into())
-            .map(ArrayData::I32),
-        Element::I16 => blocks
-            .read(|bytes| i16::from_le_bytes(bytes).into())
-            .map(ArrayData::I32),
-        Element::U16 => blocks
-            .read(|bytes| u16::from_le_bytes(bytes).into())
-            .map(ArrayData::U32),
-        Element::F16 => blocks
-            .read(|bytes| f32_from_f16(u16::from_le_bytes(bytes)))
-            .map(ArrayData::F32),
-        Element::Bf16 => blocks
-            .read(|bytes| f32_from_bf16(u16::from_le_bytes(bytes)))
-            .map(ArrayData::F32),
+        Element::I8 => blocks.read(|bytes| i8::from_le_bytes(bytes).into()).map(ArrayData::I32),
+        Element::I16 => blocks.read(|bytes| i16::from_le_bytes(bytes).into()).map(ArrayData::I32),
+        Element::U16 => blocks.read(|bytes| u16::from_le_bytes(bytes).into()).map(ArrayData::U32),
+        Element::F16 => blocks.read(|bytes| f32_from_f16(u16::from_le_bytes(bytes))).map(ArrayData::F32),
+        Element::Bf16 => blocks.read(|bytes| f32_from_bf16(u16::from_le_bytes(bytes))).map(ArrayData::F32),
         Element::I32 => blocks.read(i32::from_le_bytes).map(ArrayData::I32),
         Element::U32 => blocks.read(u32::from_le_bytes).map(ArrayData::U32),
         Element::F32 => blocks.read(f32::from_le_bytes).map(ArrayData::F32),
@@ -144,10 +122,7 @@ pub fn decode(
         },
     };
     data.map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => ArrayProblem::Truncated {
-            elements: count,
-            dtype: element.name(),
-        },
+        io::ErrorKind::UnexpectedEof => ArrayProblem::Truncated { elements: count, dtype: element.name() },
         _ => ArrayProblem::Damaged(first_line(&error)),
     })
 }
@@ -167,11 +142,7 @@ where
     W: Copy + Display + TryInto<T>,
 {
     let fit = |(index, &value): (usize, &W)| {
-        value.try_into().map_err(|_| ArrayProblem::Lossy {
-            dtype,
-            value: value.to_string(),
-            index,
-        })
+        value.try_into().map_err(|_| ArrayProblem::Lossy { dtype, value: value.to_string(), index })
     };
     values.iter().enumerate().map(fit).collect()
 }

@@ -84,11 +84,7 @@ pub enum ArrayProblem {
     #[error(
         "{dtype} {value} at element {index} (in file order) does not fit 32 bits; convert it before saving"
     )]
-    Lossy {
-        dtype: &'static str,
-        value: String,
-        index: usize,
-    },
+    Lossy { dtype: &'static str, value: String, index: usize },
     #[error("shape {shape:?} of {dtype} exceeds the {MAX_ARRAY_BYTES} bytes allowed")]
     TooLarge { shape: Vec<u64>, dtype: String },
     #[error("two arrays have this name")]
@@ -203,9 +199,7 @@ pub fn write(path: impl AsRef<Path>, arrays: &BTreeMap<String, Array>) -> Result
     let written = || {
         let format = Format::of(path)?;
         for (name, Array { shape, data }) in arrays {
-            let wanted = shape
-                .iter()
-                .try_fold(1_usize, |product, &dim| product.checked_mul(dim));
+            let wanted = shape.iter().try_fold(1_usize, |product, &dim| product.checked_mul(dim));
             if wanted != Some(data.len()) {
                 let (shape, got) = (shape.clone(), data.len());
                 return Err(Fault::in_array(name, ArrayProblem::Shape { shape, got }));
@@ -232,18 +226,11 @@ struct Fault {
 
 impl Fault {
     fn in_array(name: &str, problem: ArrayProblem) -> Self {
-        Self {
-            array: Some(name.to_owned()),
-            problem,
-        }
+        Self { array: Some(name.to_owned()), problem }
     }
 
     fn at(self, path: &Path) -> ArrayError {
-        ArrayError {
-            path: path.to_owned(),
-            array: self.array,
-            problem: self.problem,
-        }
+        ArrayError { path: path.to_owned(), array: self.array, problem: self.problem }
     }
 }
 
@@ -262,11 +249,7 @@ enum Format {
 
 impl Format {
     fn of(path: &Path) -> Result<Self, ArrayProblem> {
-        match path
-            .extension()
-            .map(|suffix| suffix.to_string_lossy().to_lowercase())
-            .as_deref()
-        {
+        match path.extension().map(|suffix| suffix.to_string_lossy().to_lowercase()).as_deref() {
             Some("npz") => Ok(Self::Npz),
             Some("npy") => Ok(Self::Npy),
             Some("safetensors") => Ok(Self::SafeTensors),
@@ -296,10 +279,7 @@ impl Format {
     fn open(self, path: &Path) -> Result<BufReader<File>, ArrayProblem> {
         let mut file = File::open(path).map_err(ArrayProblem::Read)?;
         let mut head = Vec::new();
-        (&file)
-            .take(9)
-            .read_to_end(&mut head)
-            .map_err(ArrayProblem::Read)?;
+        (&file).take(9).read_to_end(&mut head).map_err(ArrayProblem::Read)?;
         file.rewind().map_err(ArrayProblem::Read)?;
         let found = match Self::sniff(&head) {
             Some(format) if format == self => return Ok(BufReader::new(file)),
@@ -307,20 +287,11 @@ impl Format {
             None if head.is_empty() => "the file is empty".to_owned(),
             None => format!("it begins with the bytes {head:02x?}"),
         };
-        Err(ArrayProblem::Format {
-            wanted: self.suffix(),
-            found,
-        })
+        Err(ArrayProblem::Format { wanted: self.suffix(), found })
     }
 }
 
 /// Parsers below us print pictures of the place; an error of ours is one line.
 fn first_line(error: &impl Display) -> String {
-    error
-        .to_string()
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .to_owned()
+    error.to_string().lines().next().unwrap_or_default().trim().to_owned()
 }

@@ -29,9 +29,7 @@ pub fn read_npz(file: BufReader<File>) -> Result<BTreeMap<String, Array>, Fault>
             .by_index(index)
             .map_err(|error| ArrayProblem::Damaged(format!("entry {index}: {}", first_line(&error))))?;
         let Some(name) = npyz::npz::array_name_from_file_name(entry.name()).map(str::to_owned) else {
-            return Err(
-                ArrayProblem::Damaged(format!("entry `{}` is not a .npy array", entry.name())).into(),
-            );
+            return Err(ArrayProblem::Damaged(format!("entry `{}` is not a .npy array", entry.name())).into());
         };
         let array = read_npy(&mut entry).map_err(|problem| Fault::in_array(&name, problem))?;
         if arrays.insert(name.clone(), array).is_some() {
@@ -86,9 +84,7 @@ fn read_header(reader: &mut impl Read) -> io::Result<(npyz::NpyHeader, Vec<u64>)
         version => return Err(invalid(&format!("format version {version} is unknown"))),
     };
     if length > MAX_HEADER_BYTES {
-        return Err(invalid(&format!(
-            "{length} bytes long, {MAX_HEADER_BYTES} are allowed"
-        )));
+        return Err(invalid(&format!("{length} bytes long, {MAX_HEADER_BYTES} are allowed")));
     }
     let start = bytes.len();
     bytes.resize(start + length, 0);
@@ -117,15 +113,8 @@ fn header_shape(text: &str) -> Option<Vec<u64>> {
         }
     }
     let (before, after) = text.split_once("shape")?;
-    let quote = before
-        .chars()
-        .last()
-        .filter(|quote| matches!(quote, '\'' | '"'))?;
-    let after = after
-        .strip_prefix(quote)?
-        .trim_start()
-        .strip_prefix(':')?
-        .trim_start();
+    let quote = before.chars().last().filter(|quote| matches!(quote, '\'' | '"'))?;
+    let after = after.strip_prefix(quote)?.trim_start().strip_prefix(':')?.trim_start();
     let (inside, rest) = after.strip_prefix(['(', '['])?.split_once([')', ']'])?;
     if rest.contains("shape") {
         return None;
@@ -139,9 +128,7 @@ fn header_shape(text: &str) -> Option<Vec<u64>> {
             .map(|dim| dim.trim().trim_end_matches('L').parse().ok())
             .collect::<Option<_>>()?,
     };
-    dims.iter().try_fold(1_i64, |product, &dim| {
-        product.checked_mul(i64::try_from(dim.max(1)).ok()?)
-    })?;
+    dims.iter().try_fold(1_i64, |product, &dim| product.checked_mul(i64::try_from(dim.max(1)).ok()?))?;
     Some(dims)
 }
 

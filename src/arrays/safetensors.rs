@@ -13,15 +13,11 @@ use super::{Array, ArrayData, ArrayProblem, Fault, first_line};
 pub fn read(mut file: BufReader<File>) -> Result<BTreeMap<String, Array>, Fault> {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(ArrayProblem::Read)?;
-    let (length, rest) = bytes
-        .split_first_chunk()
-        .ok_or_else(|| ArrayProblem::Damaged("truncated".into()))?;
+    let (length, rest) =
+        bytes.split_first_chunk().ok_or_else(|| ArrayProblem::Damaged("truncated".into()))?;
     let length = u64::from_le_bytes(*length);
     let Some(header) = usize::try_from(length).ok().and_then(|length| rest.get(..length)) else {
-        let reason = format!(
-            "the header claims {length} bytes, {} follow; truncated?",
-            rest.len()
-        );
+        let reason = format!("the header claims {length} bytes, {} follow; truncated?", rest.len());
         return Err(ArrayProblem::Damaged(reason).into());
     };
     if let Some(name) = repeated_key(header) {
@@ -37,10 +33,7 @@ pub fn read(mut file: BufReader<File>) -> Result<BTreeMap<String, Array>, Fault>
                 Element::of_safetensors(dtype).ok_or_else(|| ArrayProblem::Dtype(dtype.to_string()))?;
             let shape: Vec<u64> = tensor.shape().iter().map(|&dim| dim as u64).collect();
             let (shape, count) = checked_size(&shape, element)?;
-            Ok(Array {
-                shape,
-                data: decode(&mut tensor.data(), element, false, count)?,
-            })
+            Ok(Array { shape, data: decode(&mut tensor.data(), element, false, count)? })
         };
         let array = read().map_err(|problem| Fault::in_array(&name, problem))?;
         arrays.insert(name, array);
@@ -70,10 +63,7 @@ fn repeated_key(json: &[u8]) -> Option<String> {
                     at += if json[at] == b'\\' { 2 } else { 1 };
                 }
                 let text = json.get(start..at)?;
-                let next = json
-                    .get(at + 1..)?
-                    .iter()
-                    .find(|byte| !byte.is_ascii_whitespace());
+                let next = json.get(at + 1..)?.iter().find(|byte| !byte.is_ascii_whitespace());
                 if depth == 1 && next == Some(&b':') && !seen.insert(text) {
                     return Some(String::from_utf8_lossy(text).into_owned());
                 }
@@ -104,10 +94,7 @@ impl View for TensorView<'_> {
 
     fn data(&self) -> Cow<'_, [u8]> {
         let mut bytes = Vec::with_capacity(self.data_len());
-        self.0
-            .data
-            .write_le(&mut bytes)
-            .expect("writing to memory cannot fail");
+        self.0.data.write_le(&mut bytes).expect("writing to memory cannot fail");
         bytes.into()
     }
 

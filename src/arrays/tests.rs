@@ -43,10 +43,7 @@ impl Drop for Folder {
 /// A `.npy` file as NumPy would write it.
 fn npy(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
     let order = if fortran { "True" } else { "False" };
-    npy_with_header(
-        &format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}"),
-        data,
-    )
+    npy_with_header(&format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}"), data)
 }
 
 fn npy_with_header(header: &str, data: &[u8]) -> Vec<u8> {
@@ -61,9 +58,7 @@ fn npy_with_header(header: &str, data: &[u8]) -> Vec<u8> {
 fn npz(entries: &[(&str, Vec<u8>)], method: CompressionMethod) -> Vec<u8> {
     let mut archive = ZipWriter::new(io::Cursor::new(Vec::new()));
     for (name, bytes) in entries {
-        archive
-            .start_file(*name, FileOptions::default().compression_method(method))
-            .unwrap();
+        archive.start_file(*name, FileOptions::default().compression_method(method)).unwrap();
         archive.write_all(bytes).unwrap();
     }
     archive.finish().unwrap().into_inner()
@@ -77,10 +72,7 @@ fn safetensors(header: &str, data: &[u8]) -> Vec<u8> {
 }
 
 fn array(shape: &[usize], data: ArrayData) -> Array {
-    Array {
-        shape: shape.to_vec(),
-        data,
-    }
+    Array { shape: shape.to_vec(), data }
 }
 
 fn samples() -> BTreeMap<String, Array> {
@@ -88,19 +80,10 @@ fn samples() -> BTreeMap<String, Array> {
     BTreeMap::from([
         (
             "f32".into(),
-            array(
-                &[2, 1, 3],
-                ArrayData::F32(vec![0.0, -1.5, f32::MIN_POSITIVE, 1e38, -0.0, f32::INFINITY]),
-            ),
+            array(&[2, 1, 3], ArrayData::F32(vec![0.0, -1.5, f32::MIN_POSITIVE, 1e38, -0.0, f32::INFINITY])),
         ),
-        (
-            "f64".into(),
-            array(&[2, 2], ArrayData::F64(vec![0.1, -1e300, 5e-324, 3.0])),
-        ),
-        (
-            "i32".into(),
-            array(&[3], ArrayData::I32(vec![i32::MIN, 0, i32::MAX])),
-        ),
+        ("f64".into(), array(&[2, 2], ArrayData::F64(vec![0.1, -1e300, 5e-324, 3.0]))),
+        ("i32".into(), array(&[3], ArrayData::I32(vec![i32::MIN, 0, i32::MAX]))),
         ("u32".into(), array(&[1, 2], ArrayData::U32(vec![0, u32::MAX]))),
         ("u8".into(), array(&[4], ArrayData::U8(vec![0, 1, 128, 255]))),
         ("scalar".into(), array(&[], ArrayData::F32(vec![7.0]))),
@@ -112,10 +95,7 @@ fn samples() -> BTreeMap<String, Array> {
 fn error_of(path: &Path) -> String {
     let message = read(path).expect_err("must not be accepted").to_string();
     assert!(!message.contains('\n'), "more than one line: {message}");
-    assert!(
-        message.starts_with(&path.display().to_string()),
-        "begins with the path: {message}"
-    );
+    assert!(message.starts_with(&path.display().to_string()), "begins with the path: {message}");
     message
 }
 
@@ -130,16 +110,9 @@ fn what_is_written_is_read_again_in_every_format() {
     let path = folder.0.join("x.NPY");
     for (name, sample) in samples() {
         write(&path, &BTreeMap::from([(name, sample.clone())])).unwrap();
-        assert_eq!(
-            read(&path).unwrap(),
-            BTreeMap::from([(NPY_NAME.to_owned(), sample)])
-        );
+        assert_eq!(read(&path).unwrap(), BTreeMap::from([(NPY_NAME.to_owned(), sample)]));
     }
-    assert_eq!(
-        folder.names(),
-        ["x.NPY", "x.npz", "x.safetensors"],
-        "no partial file is left"
-    );
+    assert_eq!(folder.names(), ["x.NPY", "x.npz", "x.safetensors"], "no partial file is left");
 }
 
 #[test]
@@ -168,11 +141,7 @@ fn stored_and_deflated_archives_are_read() {
     let zeros = npy("|u1", false, "(100000,)", &vec![0; 100_000]);
     for method in [CompressionMethod::Stored, CompressionMethod::Deflated] {
         let path = folder.file("x.npz", &npz(&[("zeros.npy", zeros.clone())], method));
-        assert_eq!(
-            read(&path).unwrap()["zeros"].data,
-            ArrayData::U8(vec![0; 100_000]),
-            "{method}"
-        );
+        assert_eq!(read(&path).unwrap()["zeros"].data, ArrayData::U8(vec![0; 100_000]), "{method}");
     }
 }
 
@@ -190,17 +159,11 @@ fn fortran_order_becomes_c_order() {
     let path = folder.file("x.npy", &npy("|u1", true, "(2, 3, 4)", &fortran));
     let array = &read(path).unwrap()[NPY_NAME];
     assert_eq!(array.shape, [2, 3, 4]);
-    let c_order = (0..24)
-        .map(|flat| value(flat / 12, flat / 4 % 3, flat % 4))
-        .collect();
+    let c_order = (0..24).map(|flat| value(flat / 12, flat / 4 % 3, flat % 4)).collect();
     assert_eq!(array.data, ArrayData::U8(c_order));
     for (shape, data) in [("()", &[9_u8][..]), ("(0, 3)", &[]), ("(3,)", &[1, 2, 3])] {
         let path = folder.file("y.npy", &npy("|u1", true, shape, data));
-        assert_eq!(
-            read(path).unwrap()[NPY_NAME].data,
-            ArrayData::U8(data.to_vec()),
-            "{shape}"
-        );
+        assert_eq!(read(path).unwrap()[NPY_NAME].data, ArrayData::U8(data.to_vec()), "{shape}");
     }
 }
 
@@ -217,16 +180,8 @@ fn other_dtypes_widen_or_narrow_without_loss() {
         ("<i2", &(-300_i16).to_le_bytes(), ArrayData::I32(vec![-300])),
         ("<i8", &(-1_i64).to_le_bytes(), ArrayData::I32(vec![-1])),
         (">i8", &(1_i64 << 31).to_be_bytes(), ArrayData::U32(vec![1 << 31])),
-        (
-            "<u8",
-            &u64::from(u32::MAX).to_le_bytes(),
-            ArrayData::U32(vec![u32::MAX]),
-        ),
-        (
-            "<f2",
-            &0x3c01_u16.to_le_bytes(),
-            ArrayData::F32(vec![1.0 + 1.0 / 1024.0]),
-        ),
+        ("<u8", &u64::from(u32::MAX).to_le_bytes(), ArrayData::U32(vec![u32::MAX])),
+        ("<f2", &0x3c01_u16.to_le_bytes(), ArrayData::F32(vec![1.0 + 1.0 / 1024.0])),
         (">f2", &0xfbff_u16.to_be_bytes(), ArrayData::F32(vec![-65504.0])),
     ];
     for (descr, bytes, expected) in cases {
@@ -264,35 +219,20 @@ fn every_half_float_is_exact() {
 #[test]
 fn wide_integers_that_do_not_fit_are_named() {
     let folder = Folder::new("lossy");
-    let bytes = |values: &[i64]| {
-        values
-            .iter()
-            .flat_map(|value| value.to_le_bytes())
-            .collect::<Vec<_>>()
-    };
+    let bytes = |values: &[i64]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>();
     let cases = [
         ("<i8", bytes(&[1, 1 << 40]), "i64 1099511627776 at element 1"),
         ("<i8", bytes(&[3_000_000_000, -1]), "i64 3000000000 at element 0"),
-        (
-            "<i8",
-            bytes(&[3_000_000_000, 5_000_000_000]),
-            "i64 5000000000 at element 1",
-        ),
+        ("<i8", bytes(&[3_000_000_000, 5_000_000_000]), "i64 5000000000 at element 1"),
         ("<u8", bytes(&[0, -1]), "u64 18446744073709551615 at element 1"),
     ];
     for (descr, data, expected) in cases {
         let path = folder.file(
             "x.npz",
-            &npz(
-                &[("mask.npy", npy(descr, false, "(2,)", &data))],
-                CompressionMethod::Stored,
-            ),
+            &npz(&[("mask.npy", npy(descr, false, "(2,)", &data))], CompressionMethod::Stored),
         );
         let message = error_of(&path);
-        assert!(
-            message.contains("`mask`") && message.contains(expected),
-            "{message}"
-        );
+        assert!(message.contains("`mask`") && message.contains(expected), "{message}");
     }
 }
 
@@ -302,20 +242,14 @@ fn unsupported_dtypes_are_named_with_their_array() {
     for descr in ["<c8", "<U3", "|O", "<f16", "<M8[s]", "|V4"] {
         let path = folder.file(
             "x.npz",
-            &npz(
-                &[("q.npy", npy(descr, false, "(1,)", &[0; 16]))],
-                CompressionMethod::Stored,
-            ),
+            &npz(&[("q.npy", npy(descr, false, "(1,)", &[0; 16]))], CompressionMethod::Stored),
         );
         let message = error_of(&path);
         assert!(message.contains("`q`") && message.contains(descr), "{message}");
     }
     let header = r#"{"w":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[0,1]}}"#;
     let message = error_of(&folder.file("x.safetensors", &safetensors(header, &[0])));
-    assert!(
-        message.contains("`w`") && message.contains("F8_E4M3"),
-        "{message}"
-    );
+    assert!(message.contains("`w`") && message.contains("F8_E4M3"), "{message}");
 }
 
 #[test]
@@ -354,10 +288,7 @@ fn truncated_files_are_errors_wherever_they_end() {
     }
     let cut = npy("<f4", false, "(1000,)", &[0; 3999]);
     let message = error_of(&folder.file("x.npy", &cut));
-    assert!(
-        message.contains("ends before the last of 1000 elements of f32"),
-        "{message}"
-    );
+    assert!(message.contains("ends before the last of 1000 elements of f32"), "{message}");
 }
 
 /// Flipping any byte gives an error or arrays, never a panic; in an archive, never wrong data.
@@ -392,10 +323,7 @@ fn repeated_names_are_errors() {
     let folder = Folder::new("repeated");
     let entry = npy("|u1", false, "(1,)", &[1]);
     // The zip writer refuses two equal names, so the second is renamed in the bytes.
-    let mut bytes = npz(
-        &[("a.npy", entry.clone()), ("b.npy", entry)],
-        CompressionMethod::Stored,
-    );
+    let mut bytes = npz(&[("a.npy", entry.clone()), ("b.npy", entry)], CompressionMethod::Stored);
     for at in 0..bytes.len() - 5 {
         if &bytes[at..at + 5] == b"b.npy" {
             bytes[at] = b'a';
@@ -410,10 +338,7 @@ fn repeated_names_are_errors() {
 #[test]
 fn entries_that_are_not_arrays_are_errors() {
     let folder = Folder::new("entries");
-    let path = folder.file(
-        "x.npz",
-        &npz(&[("notes.txt", b"hello".to_vec())], CompressionMethod::Stored),
-    );
+    let path = folder.file("x.npz", &npz(&[("notes.txt", b"hello".to_vec())], CompressionMethod::Stored));
     assert!(error_of(&path).contains("entry `notes.txt` is not a .npy array"));
 }
 
@@ -463,11 +388,9 @@ fn hostile_headers_are_errors() {
     assert!(
         error_of(&folder.file("x.safetensors", &bytes)).contains("header claims 18446744073709551615 bytes")
     );
-    for header in [
-        r#"{"a":{"dtype":"F32","shape":[9],"data_offsets":[0,4]}}"#,
-        "{oops}",
-        &"{\"a\":".repeat(5000),
-    ] {
+    for header in
+        [r#"{"a":{"dtype":"F32","shape":[9],"data_offsets":[0,4]}}"#, "{oops}", &"{\"a\":".repeat(5000)]
+    {
         error_of(&folder.file("x.safetensors", &safetensors(header, &[0; 4])));
     }
 }
@@ -478,15 +401,10 @@ fn a_failed_write_leaves_the_old_file_and_nothing_else() {
     let path = folder.file("x.npy", b"old");
     let wrong = BTreeMap::from([("q".to_owned(), array(&[2, 3], ArrayData::F32(vec![0.0; 5])))]);
     let message = write(&path, &wrong).unwrap_err().to_string();
-    assert!(
-        message.contains("array `q`: shape [2, 3] does not have the 5 elements given"),
-        "{message}"
-    );
+    assert!(message.contains("array `q`: shape [2, 3] does not have the 5 elements given"), "{message}");
     let message = write(&path, &samples()).unwrap_err().to_string();
     assert!(message.contains("holds one array, got 8"), "{message}");
-    let message = write(folder.0.join("nowhere/x.npz"), &samples())
-        .unwrap_err()
-        .to_string();
+    let message = write(folder.0.join("nowhere/x.npz"), &samples()).unwrap_err().to_string();
     assert!(message.contains("there is no folder"), "{message}");
     assert!(write(folder.0.join("x.csv"), &samples()).is_err());
     assert_eq!(fs::read(&path).unwrap(), b"old");

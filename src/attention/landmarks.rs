@@ -82,7 +82,9 @@ impl Landmarks {
                 };
                 Ok(match self {
                     // Rows 0, 2, 4, … of the stack [cells of the keys; cells of the queries].
-                    Self::Mixed { .. } => (0..count).map(|l| 2 * l).map(|i| at(i / count, i % count)).collect(),
+                    Self::Mixed { .. } => {
+                        (0..count).map(|l| 2 * l).map(|i| at(i / count, i % count)).collect()
+                    }
                     _ => (0..count).map(|i| at(0, i)).collect(),
                 })
             }
@@ -114,7 +116,12 @@ impl Landmarks {
             Self::Given { tokens: list } => {
                 count_fits(u32::try_from(list.len()).unwrap_or(u32::MAX))?;
                 if let Some(outside) = list.iter().find(|t| **t >= tokens) {
-                    return Err(Error::value("landmark token", format!("0 to {}", tokens - 1), outside, "choose tokens of the grid"));
+                    return Err(Error::value(
+                        "landmark token",
+                        format!("0 to {}", tokens - 1),
+                        outside,
+                        "choose tokens of the grid",
+                    ));
                 }
                 Ok(list.iter().map(|t| [0, t / cols, t / cols + 1, t % cols, t % cols + 1]).collect())
             }
@@ -144,14 +151,19 @@ impl Landmarks {
             ));
         }
         let cells = self.cells(rows, cols)?;
-        let m = u32::try_from(cells.len()).map_err(|_| Error::value("landmarks", "fewer than 2^32", cells.len(), "use fewer"))?;
+        let m = u32::try_from(cells.len())
+            .map_err(|_| Error::value("landmarks", "fewer than 2^32", cells.len(), "use fewer"))?;
         let table = HostTensor::new(Shape::from([m, 5]), HostData::U32(cells.concat()))?;
         let table = graph.constant("landmark cells", table);
         let out = graph.transient("landmarks", [k.dim(0), k.dim(1), m, k.dim(3)], DType::F32);
         let valid = graph.transient("landmarks exist", [k.dim(0), k.dim(1), m], DType::U32);
         let q = q.filter(|_| matches!(self, Self::Mixed { .. }));
         let params = pool_tokens::Params { grid_cols: cols };
-        graph.pass(&pool_tokens::SPEC, &params, &[Some(k), q, Some(table), key_mask, Some(out), Some(valid)])?;
+        graph.pass(
+            &pool_tokens::SPEC,
+            &params,
+            &[Some(k), q, Some(table), key_mask, Some(out), Some(valid)],
+        )?;
         Ok((out, valid))
     }
 }

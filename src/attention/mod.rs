@@ -200,7 +200,14 @@ pub struct Attended {
 type LandmarkTensors = (Tensor, Option<Tensor>, Option<Tensor>);
 
 impl Attention {
-    fn landmark_tensors(&self, graph: &mut Graph, q: Tensor, k: Tensor, grid: (u32, u32), masks: Masks) -> Result<LandmarkTensors> {
+    fn landmark_tensors(
+        &self,
+        graph: &mut Graph,
+        q: Tensor,
+        k: Tensor,
+        grid: (u32, u32),
+        masks: Masks,
+    ) -> Result<LandmarkTensors> {
         let (landmarks, valid) = self.landmarks.record(graph, k, Some(q), grid, masks.keys)?;
         let keep = masks.keys.map(|_| valid);
         let of_queries = match self.two_sets {
@@ -220,8 +227,17 @@ impl Attention {
         let out = graph.transient("attended", [q.dim(0), q.dim(1), q.dim(2), v.dim(3)], DType::F32);
         let status = graph.transient("status", [q.dim(0), q.dim(1), 4], DType::F32);
         let args = [
-            Some(q), Some(k), Some(v), Some(landmarks), of_queries, keep, Some(lambda), masks.keys, masks.queries,
-            Some(out), Some(status),
+            Some(q),
+            Some(k),
+            Some(v),
+            Some(landmarks),
+            of_queries,
+            keep,
+            Some(lambda),
+            masks.keys,
+            masks.queries,
+            Some(out),
+            Some(status),
         ];
         let pass = graph.pass(&nystrom_attention::SPEC, &self.params(), &args)?;
         Ok(Attended { out, status, landmarks, pass })
@@ -231,14 +247,31 @@ impl Attention {
     ///
     /// Errors: as [`Self::record`].
     #[track_caller]
-    pub fn record_map(&self, graph: &mut Graph, queries: Tensor, qk: (Tensor, Tensor), lambda: Tensor, grid: (u32, u32), masks: Masks) -> Result<Attended> {
+    pub fn record_map(
+        &self,
+        graph: &mut Graph,
+        queries: Tensor,
+        qk: (Tensor, Tensor),
+        lambda: Tensor,
+        grid: (u32, u32),
+        masks: Masks,
+    ) -> Result<Attended> {
         let (q, k) = qk;
         let (landmarks, of_queries, keep) = self.landmark_tensors(graph, q, k, grid, masks)?;
         let out = graph.transient("map", [k.dim(0), k.dim(1), k.dim(2), queries.dim(2)], DType::F32);
         let status = graph.transient("status", [k.dim(0), k.dim(1), 4], DType::F32);
         let args = [
-            Some(queries), Some(q), Some(k), Some(landmarks), of_queries, keep, Some(lambda), masks.keys, masks.queries,
-            Some(out), Some(status),
+            Some(queries),
+            Some(q),
+            Some(k),
+            Some(landmarks),
+            of_queries,
+            keep,
+            Some(lambda),
+            masks.keys,
+            masks.queries,
+            Some(out),
+            Some(status),
         ];
         let pass = graph.pass(&nystrom_map::SPEC, &self.params(), &args)?;
         Ok(Attended { out, status, landmarks, pass })

@@ -2,7 +2,10 @@
 //!
 //! Ground truth, and what a machine without any GPU driver falls back to by default. It is not a fast path and says so.
 
-use super::{Backend, DeviceInfo, DeviceKind, Memory, Program, StepTime, Stopwatch, Timings, TimingSource, check_write, known};
+use super::{
+    Backend, DeviceInfo, DeviceKind, Memory, Program, StepTime, Stopwatch, TimingSource, Timings,
+    check_write, known,
+};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Kind, Lowering, PassId, Schedule};
 use crate::kernel::reference::Buffer;
@@ -143,7 +146,13 @@ impl Program for CpuProgram {
                 let step = &self.schedule.steps[index];
                 let ((seconds, cpu), by_token) = (watch.seconds(), step.dims.find("n").is_some());
                 let cpu_seconds = Some(cpu);
-                steps.push(StepTime { kernel: step.kernel.name, variant: "reference", seconds, cpu_seconds, by_token });
+                steps.push(StepTime {
+                    kernel: step.kernel.name,
+                    variant: "reference",
+                    seconds,
+                    cpu_seconds,
+                    by_token,
+                });
             }
         }
         let (wall_seconds, cpu_seconds) = total.seconds();

@@ -36,7 +36,13 @@ pub fn choose(list: &[DeviceInfo], asked: &str) -> Result<(usize, Option<String>
         [only] => Ok((only, None)),
         [first, ..] => {
             let all = found.iter().map(|&i| say(i)).collect::<Vec<_>>().join(", ");
-            Ok((first, Some(format!("several adapters fit {asked:?} [{all}]: taking {}; ask by index for another", say(first)))))
+            Ok((
+                first,
+                Some(format!(
+                    "several adapters fit {asked:?} [{all}]: taking {}; ask by index for another",
+                    say(first)
+                )),
+            ))
         }
     }
 }
@@ -83,7 +89,8 @@ mod adapters {
     pub(super) fn auto() -> Opened {
         let mut notices = Vec::new();
         for adapter in adapters() {
-            let left_out = |e: &dyn std::fmt::Display| format!("adapter {} is left out: {e}", adapter.get_info().name);
+            let left_out =
+                |e: &dyn std::fmt::Display| format!("adapter {} is left out: {e}", adapter.get_info().name);
             let backend = match WgpuBackend::on_adapter(&adapter, Options::default()) {
                 Ok(backend) => backend,
                 Err(e) => {
@@ -96,7 +103,9 @@ mod adapters {
                 Err(e) => notices.push(left_out(&e)),
             }
         }
-        notices.push("no usable GPU driver found: computing on the CPU reference, which is slow but exact".into());
+        notices.push(
+            "no usable GPU driver found: computing on the CPU reference, which is slow but exact".into(),
+        );
         Opened { backend: Box::new(CpuBackend), notices }
     }
 

@@ -178,7 +178,10 @@ impl dyn Program + '_ {
 pub(crate) fn check_write(schedule: &Schedule, tensor: Tensor, data: &HostTensor) -> Result<String> {
     let info = known(schedule, tensor)?;
     if info.kind != crate::graph::Kind::Input || info.base.is_some() {
-        return Err(Error::Tensor { tensor: info.name.clone(), reason: "is not an input of the graph; write only inputs".into() });
+        return Err(Error::Tensor {
+            tensor: info.name.clone(),
+            reason: "is not an input of the graph; write only inputs".into(),
+        });
     }
     if data.shape() != tensor.shape() || data.dtype() != tensor.dtype() {
         return Err(Error::Data {
@@ -192,9 +195,11 @@ pub(crate) fn check_write(schedule: &Schedule, tensor: Tensor, data: &HostTensor
 
 /// What the schedule knows about a tensor of its graph.
 pub(crate) fn known(schedule: &Schedule, tensor: Tensor) -> Result<&crate::graph::TensorInfo> {
-    schedule.tensors.get(tensor.id as usize).filter(|_| tensor.graph == schedule.graph).ok_or_else(|| Error::Tensor {
-        tensor: format!("#{}", tensor.id),
-        reason: format!("the handle is not of the graph \"{}\"", schedule.label),
+    schedule.tensors.get(tensor.id as usize).filter(|_| tensor.graph == schedule.graph).ok_or_else(|| {
+        Error::Tensor {
+            tensor: format!("#{}", tensor.id),
+            reason: format!("the handle is not of the graph \"{}\"", schedule.label),
+        }
     })
 }
 

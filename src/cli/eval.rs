@@ -53,7 +53,10 @@ pub(super) fn run(args: &Args) -> Outcome {
     }
     let spec = known(args.name.as_deref().unwrap_or_default())?;
     let (Some(inputs), Some(out)) = (&args.inputs, &args.out) else {
-        return Err(Failure(format!("eval {}: give --inputs FILE.npz|.safetensors and --out FILE", spec.name)));
+        return Err(Failure(format!(
+            "eval {}: give --inputs FILE.npz|.safetensors and --out FILE",
+            spec.name
+        )));
     };
     let arrays = arrays::read(inputs)?;
     let outputs = evaluate(spec, args, &arrays)?;
@@ -66,8 +69,13 @@ pub(super) fn run(args: &Args) -> Outcome {
 
 fn known(name: &str) -> Result<&'static KernelSpec, Failure> {
     find(name).ok_or_else(|| {
-        let close: Vec<_> = KERNELS.iter().map(|k| k.name).filter(|k| k.contains(name) || name.contains(k)).collect();
-        let hint = if close.is_empty() { "see `wgattn eval --list`".into() } else { format!("did you mean {}?", close.join(", ")) };
+        let close: Vec<_> =
+            KERNELS.iter().map(|k| k.name).filter(|k| k.contains(name) || name.contains(k)).collect();
+        let hint = if close.is_empty() {
+            "see `wgattn eval --list`".into()
+        } else {
+            format!("did you mean {}?", close.join(", "))
+        };
         Failure(format!("nothing is called {name:?}; {hint}"))
     })
 }
@@ -83,7 +91,11 @@ fn describe(spec: &'static KernelSpec) -> Outcome {
         let optional = if port.optional { ", optional" } else { "" };
         let shared = if port.broadcast { ", b and h may be 1" } else { "" };
         let kind = format!("{:?}", port.dtype).to_lowercase();
-        print_line(&format!("  {direction} {} [{}] {kind}{optional}{shared}", port.name, port.dims.join(", ")))?;
+        print_line(&format!(
+            "  {direction} {} [{}] {kind}{optional}{shared}",
+            port.name,
+            port.dims.join(", ")
+        ))?;
     }
     let defaults = (spec.defaults)();
     for field in spec.params {
@@ -103,7 +115,8 @@ fn parameters(spec: &'static KernelSpec, given: &[String]) -> Result<Vec<u8>, Fa
     let mut bytes = (spec.defaults)();
     for entry in given {
         let names = || spec.params.iter().map(|f| f.name).collect::<Vec<_>>().join(", ");
-        let (key, value) = entry.split_once('=').ok_or_else(|| Failure(format!("--param {entry}: expected key=value")))?;
+        let (key, value) =
+            entry.split_once('=').ok_or_else(|| Failure(format!("--param {entry}: expected key=value")))?;
         let Some(index) = spec.params.iter().position(|f| f.name == key) else {
             return Err(Failure(format!("{} has no parameter {key:?}; it has [{}]", spec.name, names())));
         };
@@ -119,14 +132,24 @@ fn parameters(spec: &'static KernelSpec, given: &[String]) -> Result<Vec<u8>, Fa
 
 /// An array as the tensor of a port: the port's element type, with leading dimensions of 1 where the array has fewer.
 fn host(spec: &KernelSpec, port: &Port, array: &Array) -> Result<HostTensor, Failure> {
-    let wrong = |reason: String| Failure(format!("{}: port `{}` wants {:?} [{}]: {reason}", spec.name, port.name, port.dtype, port.dims.join(", ")));
+    let wrong = |reason: String| {
+        Failure(format!(
+            "{}: port `{}` wants {:?} [{}]: {reason}",
+            spec.name,
+            port.name,
+            port.dtype,
+            port.dims.join(", ")
+        ))
+    };
     let mut dims: Vec<u32> = Vec::new();
     for &size in &array.shape {
         dims.push(u32::try_from(size).map_err(|_| wrong(format!("a dimension of {size} is too large")))?);
     }
     let missing = port.dims.len().saturating_sub(dims.len());
     let may_lead = port.dims.iter().take(missing).all(|d| *d == "b" || *d == "h");
-    if dims.len() > port.dims.len() && !(port.dtype == DType::Rgba8 && dims.len() == 3) || (missing > 0 && !may_lead) {
+    if dims.len() > port.dims.len() && !(port.dtype == DType::Rgba8 && dims.len() == 3)
+        || (missing > 0 && !may_lead)
+    {
         return Err(wrong(format!("the array has shape {:?}", array.shape)));
     }
     dims.splice(0..0, std::iter::repeat_n(1, missing));
@@ -167,7 +190,12 @@ fn sizes(spec: &KernelSpec, inputs: &[Option<HostTensor>], given: &[String]) -> 
         }
     }
     for entry in given {
-        let wrong = || Failure(format!("--dim {entry}: expected name=size with a dimension of [{}]", spec.dim_names().join(", ")));
+        let wrong = || {
+            Failure(format!(
+                "--dim {entry}: expected name=size with a dimension of [{}]",
+                spec.dim_names().join(", ")
+            ))
+        };
         let (name, size) = entry.split_once('=').ok_or_else(wrong)?;
         let name = spec.dim_names().into_iter().find(|n| *n == name).ok_or_else(wrong)?;
         dims.set(name, size.parse().map_err(|_| wrong())?);
@@ -175,11 +203,20 @@ fn sizes(spec: &KernelSpec, inputs: &[Option<HostTensor>], given: &[String]) -> 
     Ok(dims)
 }
 
-fn evaluate(spec: &'static KernelSpec, args: &Args, arrays: &BTreeMap<String, Array>) -> Result<BTreeMap<String, Array>, Failure> {
+fn evaluate(
+    spec: &'static KernelSpec,
+    args: &Args,
+    arrays: &BTreeMap<String, Array>,
+) -> Result<BTreeMap<String, Array>, Failure> {
     for name in arrays.keys() {
         if spec.port_index(name).is_none_or(|i| spec.ports[i].access == Access::Write) {
-            let ports: Vec<_> = spec.ports.iter().filter(|p| p.access == Access::Read).map(|p| p.name).collect();
-            return Err(Failure(format!("{}: the inputs hold `{name}`, which is no input; inputs are [{}]", spec.name, ports.join(", "))));
+            let ports: Vec<_> =
+                spec.ports.iter().filter(|p| p.access == Access::Read).map(|p| p.name).collect();
+            return Err(Failure(format!(
+                "{}: the inputs hold `{name}`, which is no input; inputs are [{}]",
+                spec.name,
+                ports.join(", ")
+            )));
         }
     }
     let mut inputs = Vec::new();
@@ -209,7 +246,12 @@ fn evaluate(spec: &'static KernelSpec, args: &Args, arrays: &BTreeMap<String, Ar
                     shape.push(match known {
                         Some(size) => size,
                         None if *name == "b" || *name == "h" => 1,
-                        None => return Err(Failure(format!("{}: no input tells dimension `{name}`; give --dim {name}=SIZE", spec.name))),
+                        None => {
+                            return Err(Failure(format!(
+                                "{}: no input tells dimension `{name}`; give --dim {name}=SIZE",
+                                spec.name
+                            )));
+                        }
                     });
                 }
                 Some(graph.transient(port.name, Shape::new(&shape)?, port.dtype))
@@ -230,7 +272,12 @@ fn evaluate(spec: &'static KernelSpec, args: &Args, arrays: &BTreeMap<String, Ar
         }
     }
     let timings = program.run()?;
-    notice(format_args!("{} on {}: {:.3} ms, shader compilation included", spec.name, backend.info().name, 1e3 * timings.wall_seconds));
+    notice(format_args!(
+        "{} on {}: {:.3} ms, shader compilation included",
+        spec.name,
+        backend.info().name,
+        1e3 * timings.wall_seconds
+    ));
     let mut outputs = BTreeMap::new();
     for (port, tensor) in spec.ports.iter().zip(&tensors) {
         if let (Access::Write, Some(tensor)) = (port.access, tensor) {

@@ -7,7 +7,9 @@ use crate::backend::{Backend, DeviceKind, Timings};
 use crate::graph::human_bytes;
 use crate::vision::image::Photo;
 use crate::vision::overlay::{Overlay, OverlayOptions};
-use crate::vision::scene::{MapKernel, MapPath, RowNormalisation, Rows, Scene, SceneOptions, fuse, relative_error, scaled_to_one};
+use crate::vision::scene::{
+    MapKernel, MapPath, RowNormalisation, Rows, Scene, SceneOptions, fuse, relative_error, scaled_to_one,
+};
 use clap::ValueEnum;
 use glam::UVec2;
 use serde_json::json;
@@ -102,7 +104,8 @@ enum NormaliseArg {
 
 fn parse_pixel(text: &str) -> Result<UVec2, String> {
     let (x, y) = text.split_once(',').ok_or("expected X,Y such as 120,80")?;
-    let number = |t: &str| t.trim().parse::<u32>().map_err(|e| format!("{t:?}: {e}; expected X,Y such as 120,80"));
+    let number =
+        |t: &str| t.trim().parse::<u32>().map_err(|e| format!("{t:?}: {e}; expected X,Y such as 120,80"));
     Ok(UVec2::new(number(x)?, number(y)?))
 }
 
@@ -110,7 +113,11 @@ fn parse_landmarks(text: &str) -> Result<Landmarks, String> {
     let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
     let number = |default: u32| match rest {
         "" => Ok(default),
-        rest => rest.parse::<u32>().ok().filter(|n| *n > 0).ok_or(format!("{rest:?} is not a number of 1 or more")),
+        rest => rest
+            .parse::<u32>()
+            .ok()
+            .filter(|n| *n > 0)
+            .ok_or(format!("{rest:?} is not a number of 1 or more")),
     };
     match kind {
         "strided" => Ok(Landmarks::Strided { side: number(7)? }),
@@ -145,7 +152,11 @@ impl Args {
             Some(NormaliseArg::Softpp) => RowNormalisation::Map(Normalisation::Softpp),
         };
         if let Some(head) = self.head.filter(|h| *h >= self.heads) {
-            return Err(Failure(format!("head {head}: expected 0 to {}; there are {} heads", self.heads.saturating_sub(1), self.heads)));
+            return Err(Failure(format!(
+                "head {head}: expected 0 to {}; there are {} heads",
+                self.heads.saturating_sub(1),
+                self.heads
+            )));
         }
         Ok(SceneOptions {
             patch: self.patch,
@@ -206,13 +217,20 @@ pub(super) fn run(args: &Args) -> Outcome {
     if several {
         for folder in args.out.iter().chain(&args.raw) {
             std::fs::create_dir_all(folder).map_err(|e| {
-                Failure(format!("{}: {e}; with several pictures, --out and --raw are folders", folder.display()))
+                Failure(format!(
+                    "{}: {e}; with several pictures, --out and --raw are folders",
+                    folder.display()
+                ))
             })?;
         }
     }
     let backend = open_device(&args.device)?;
     let show_progress = several && std::io::stderr().is_terminal();
-    let bar = if show_progress { indicatif::ProgressBar::new(files.len() as u64) } else { indicatif::ProgressBar::hidden() };
+    let bar = if show_progress {
+        indicatif::ProgressBar::new(files.len() as u64)
+    } else {
+        indicatif::ProgressBar::hidden()
+    };
     let mut reports = Vec::new();
     let mut failed = 0;
     for file in &files {
@@ -245,7 +263,8 @@ pub(super) fn run(args: &Args) -> Outcome {
 
 /// Where a result of `file` goes.
 fn target(given: Option<&PathBuf>, several: bool, file: &Path, suffix: &str) -> PathBuf {
-    let name = format!("{}{suffix}", file.file_stem().map_or_else(|| "picture".into(), |s| s.to_string_lossy()));
+    let name =
+        format!("{}{suffix}", file.file_stem().map_or_else(|| "picture".into(), |s| s.to_string_lossy()));
     match given {
         Some(folder) if several || folder.is_dir() => folder.join(name),
         Some(path) => path.clone(),
@@ -254,7 +273,13 @@ fn target(given: Option<&PathBuf>, several: bool, file: &Path, suffix: &str) -> 
 }
 
 /// One picture: its report as JSON and as text.
-fn one(args: &Args, options: &SceneOptions, backend: &dyn Backend, file: &Path, several: bool) -> Result<(serde_json::Value, String), Failure> {
+fn one(
+    args: &Args,
+    options: &SceneOptions,
+    backend: &dyn Backend,
+    file: &Path,
+    several: bool,
+) -> Result<(serde_json::Value, String), Failure> {
     let photo = Photo::open(file)?;
     let queries = u32::try_from(args.at.len()).map_err(|_| Failure("too many --at".into()))?;
     let scene = Scene::new(&photo, options, queries)?;
@@ -272,7 +297,10 @@ fn one(args: &Args, options: &SceneOptions, backend: &dyn Backend, file: &Path, 
     };
     let fused: Vec<Vec<f32>> = rows.rows.iter().map(|heads| fuse(heads, args.head)).collect();
     if let Some(bad) = fused.iter().flatten().position(|x| !x.is_finite()) {
-        return Err(Failure(format!("{}: element {bad} of the map is not finite; λ may be too small for this picture", file.display())));
+        return Err(Failure(format!(
+            "{}: element {bad} of the map is not finite; λ may be too small for this picture",
+            file.display()
+        )));
     }
     let maps: Vec<Vec<f32>> = fused.iter().map(|m| scaled_to_one(m)).collect();
     // Several clicks share a picture: their maps are averaged there, and apart in the raw file.
@@ -287,7 +315,16 @@ fn one(args: &Args, options: &SceneOptions, backend: &dyn Backend, file: &Path, 
         let array = Array { shape, data: ArrayData::F32(maps.concat()) };
         crate::arrays::write(raw, &BTreeMap::from([(crate::arrays::NPY_NAME.to_string(), array)]))?;
     }
-    let report = Report { args, scene: &scene, rows: &rows, first: &first.timings, backend, file, out: &out, raw: raw.as_deref() };
+    let report = Report {
+        args,
+        scene: &scene,
+        rows: &rows,
+        first: &first.timings,
+        backend,
+        file,
+        out: &out,
+        raw: raw.as_deref(),
+    };
     Ok((report.json(), report.text()))
 }
 
@@ -307,15 +344,27 @@ impl Report<'_> {
     /// Error of each query's fused row against the exact one, or why there is none.
     fn errors(&self) -> Result<Vec<f64>, &'static str> {
         let Some(exact) = &self.rows.exact else {
-            return Err(if self.scene.exact { "the rows are exact" } else { "n/a: this normalisation has no exact row that costs O(n)" });
+            return Err(if self.scene.exact {
+                "the rows are exact"
+            } else {
+                "n/a: this normalisation has no exact row that costs O(n)"
+            });
         };
         let head = self.args.head;
-        Ok(self.rows.rows.iter().zip(exact).map(|(a, b)| relative_error(&fuse(a, head), &fuse(b, head))).collect())
+        Ok(self
+            .rows
+            .rows
+            .iter()
+            .zip(exact)
+            .map(|(a, b)| relative_error(&fuse(a, head), &fuse(b, head)))
+            .collect())
     }
 
     /// Mean of the exact rows over queries, heads and keys.
     fn mean_kernel(&self) -> Option<f64> {
-        let bare = self.scene.exact && !matches!(self.args.kernel, KernelArg::Softmax) && !matches!(self.args.normalise, Some(NormaliseArg::Sum));
+        let bare = self.scene.exact
+            && !matches!(self.args.kernel, KernelArg::Softmax)
+            && !matches!(self.args.normalise, Some(NormaliseArg::Sum));
         let exact = if bare { &self.rows.rows } else { self.rows.exact.as_ref()? };
         let values: Vec<f64> = exact.iter().flatten().flatten().map(|x| f64::from(*x)).collect();
         Some(values.iter().sum::<f64>() / values.len().max(1) as f64)
@@ -375,7 +424,11 @@ impl Report<'_> {
             format!("  device     {} · {}{badge}", info.name, info.backend),
             format!(
                 "  tokens     {} ({} × {}), patch {:.4} px, stride {:.4} px",
-                grid.tokens(), grid.cols(), grid.rows(), grid.effective_patch().x, grid.effective_stride().x
+                grid.tokens(),
+                grid.cols(),
+                grid.rows(),
+                grid.effective_patch().x,
+                grid.effective_stride().x
             ),
         ];
         lines.push(match self.scene.exact {
@@ -384,7 +437,9 @@ impl Report<'_> {
         });
         if !matches!(self.args.kernel, KernelArg::Softmax) {
             let lambda: Vec<String> = self.scene.lambda.iter().map(|l| format!("{l:.4}")).collect();
-            let mean = self.mean_kernel().map_or_else(String::new, |m| format!("; mean kernel value of the row {m:.3}"));
+            let mean = self
+                .mean_kernel()
+                .map_or_else(String::new, |m| format!("; mean kernel value of the row {m:.3}"));
             lines.push(format!("  λ          {} per head{mean}", lambda.join(" ")));
         }
         if let Some([residual, _, steps, code]) = self.worst_inverse() {
@@ -406,20 +461,34 @@ impl Report<'_> {
         let steps = &self.rows.timings.steps;
         let total: f64 = steps.iter().map(|s| s.seconds).sum();
         lines.push(match steps.is_empty() {
-            true => format!("  time       {:.1} ms with shader compilation, not profiled", 1e3 * self.first.wall_seconds),
+            true => format!(
+                "  time       {:.1} ms with shader compilation, not profiled",
+                1e3 * self.first.wall_seconds
+            ),
             false => format!(
                 "  time       {:.2} ms in {} passes ({}); first run {:.0} ms with shader compilation",
-                1e3 * total, steps.len(), self.rows.timings.source, 1e3 * self.first.wall_seconds
+                1e3 * total,
+                steps.len(),
+                self.rows.timings.source,
+                1e3 * self.first.wall_seconds
             ),
         });
         for step in steps {
             let cpu = step.cpu_seconds.map_or_else(String::new, |s| format!("  {:>9.3} ms CPU", 1e3 * s));
-            lines.push(format!("             {:>9.3} ms{cpu}  {}/{}", 1e3 * step.seconds, step.kernel, step.variant));
+            lines.push(format!(
+                "             {:>9.3} ms{cpu}  {}/{}",
+                1e3 * step.seconds,
+                step.kernel,
+                step.variant
+            ));
         }
         let memory = self.rows.memory;
         lines.push(format!(
             "  memory     {} transient ({} without sharing), {} staging, {} inputs and outputs",
-            human_bytes(memory.transient), human_bytes(memory.transient_unshared), human_bytes(memory.staging), human_bytes(memory.external)
+            human_bytes(memory.transient),
+            human_bytes(memory.transient_unshared),
+            human_bytes(memory.staging),
+            human_bytes(memory.external)
         ));
         lines.push(format!("  wrote      {}", self.out.display()));
         if let Some(raw) = self.raw {

@@ -57,7 +57,9 @@ fn notice(text: impl Display) {
 fn print_line(text: &str) -> Outcome {
     use std::io::Write as _;
     match writeln!(std::io::stdout(), "{text}") {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure(format!("writing to standard output: {e}"))),
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure(format!("writing to standard output: {e}")))
+        }
         _ => Ok(()),
     }
 }

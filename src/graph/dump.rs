@@ -42,7 +42,10 @@ impl Schedule {
 
     /// The schedule as a DOT graph: boxes are steps, edges the tensors between them.
     pub fn to_dot(&self) -> String {
-        let mut out = format!("digraph {:?} {{\n  rankdir=TB; node [shape=box, fontname=\"sans-serif\"];\n", self.label);
+        let mut out = format!(
+            "digraph {:?} {{\n  rankdir=TB; node [shape=box, fontname=\"sans-serif\"];\n",
+            self.label
+        );
         let mut writer: Vec<Option<usize>> = vec![None; self.tensors.len()];
         for (index, step) in self.steps.iter().enumerate() {
             let _ = writeln!(out, "  s{index} [label=\"{index}: {}\"];", step.kernel.name);
@@ -54,7 +57,10 @@ impl Schedule {
                         let _ = writeln!(out, "  s{from} -> s{index} [label=\"{name} {}\"];", tensor.shape());
                     }
                     None => {
-                        let _ = writeln!(out, "  t{base} [label=\"{name}\", shape=ellipse]; t{base} -> s{index};");
+                        let _ = writeln!(
+                            out,
+                            "  t{base} [label=\"{name}\", shape=ellipse]; t{base} -> s{index};"
+                        );
                     }
                 }
             }
@@ -62,7 +68,9 @@ impl Schedule {
                 writer[self.base(tensor).0 as usize] = Some(index);
             }
         }
-        for (id, info) in self.tensors.iter().enumerate().filter(|(_, t)| t.kind == Kind::Output && t.base.is_none()) {
+        for (id, info) in
+            self.tensors.iter().enumerate().filter(|(_, t)| t.kind == Kind::Output && t.base.is_none())
+        {
             if let Some(from) = writer[id] {
                 let _ = writeln!(out, "  o{id} [label=\"{}\", shape=ellipse]; s{from} -> o{id};", info.name);
             }

@@ -9,8 +9,8 @@ mod schedule;
 use crate::error::{Error, Result};
 use crate::kernel::{Access, Caps, KernelParams, KernelSpec, Port};
 use crate::tensor::{DType, Dims, HostTensor, Shape, Tensor};
-pub(crate) use schedule::device_bytes;
 pub use dump::human_bytes;
+pub(crate) use schedule::device_bytes;
 pub use schedule::{Lowering, Schedule, Slot, Step};
 use std::ops::Range;
 use std::panic::Location;
@@ -122,7 +122,8 @@ impl Graph {
             }
             Kind::Input | Kind::Constant => Err(Error::Tensor {
                 tensor: info.name.clone(),
-                reason: "is an input or a constant: it is already the caller's, so it cannot be an output".into(),
+                reason: "is an input or a constant: it is already the caller's, so it cannot be an output"
+                    .into(),
             }),
         }
     }
@@ -188,7 +189,10 @@ impl Graph {
             }
             _ => Err(Error::Tensor {
                 tensor: format!("#{}", tensor.id),
-                reason: format!("the handle is not of the graph \"{}\"; use handles where they were made", self.label),
+                reason: format!(
+                    "the handle is not of the graph \"{}\"; use handles where they were made",
+                    self.label
+                ),
             }),
         }
     }
@@ -248,7 +252,10 @@ impl Graph {
             let Some(tensor) = arg else { continue };
             let (base, name) = self.resolve(*tensor)?;
             if matches!(self.tensors[base as usize].kind, Kind::Input | Kind::Constant) {
-                return Err(wrong(format!("writes port `{}` to `{name}`, which is an input or a constant", port.name)));
+                return Err(wrong(format!(
+                    "writes port `{}` to `{name}`, which is an input or a constant",
+                    port.name
+                )));
             }
             if read.contains(&base) || written.contains(&base) {
                 return Err(wrong(format!(
@@ -327,7 +334,13 @@ fn unify(kernel: &KernelSpec, args: &[Option<Tensor>], at: &'static Location<'st
         };
         if tensor.dtype != port.dtype {
             let (expected, got) = (port.dtype, tensor.dtype);
-            return Err(Error::DType { kernel: kernel.name.into(), port: port.name.into(), expected, got, at });
+            return Err(Error::DType {
+                kernel: kernel.name.into(),
+                port: port.name.into(),
+                expected,
+                got,
+                at,
+            });
         }
         let sizes = tensor.shape.dims();
         let mismatch = |dims: &Dims| Error::Shape {

@@ -102,7 +102,9 @@ impl Schedule {
             slot_of: vec![None; work.tensors.len()],
             spans: vec![None; work.tensors.len()],
             tensors: work.tensors,
-            steps_of_pass: (0..graph.passes.len()).map(|p| steps.iter().filter(|s: &&Step| s.pass.0 == p).count()).collect(),
+            steps_of_pass: (0..graph.passes.len())
+                .map(|p| steps.iter().filter(|s: &&Step| s.pass.0 == p).count())
+                .collect(),
             steps,
             dropped: Vec::new(),
             slots: Vec::new(),
@@ -128,12 +130,14 @@ impl Schedule {
             tensor: format!("pass {}", pass.0),
             reason: format!("is not one of the graph \"{}\"", graph.label),
         })?;
-        let different = |reason: &str| Error::Recompile { kernel: recorded.kernel.name.into(), reason: reason.into() };
+        let different =
+            |reason: &str| Error::Recompile { kernel: recorded.kernel.name.into(), reason: reason.into() };
         if params.len() != recorded.params.len() {
             return Err(different("the parameter struct of another kernel"));
         }
-        (recorded.kernel.check)(&recorded.dims, params)
-            .map_err(|m| Error::value(recorded.kernel.name, "valid parameters", m, "see `wgattn eval --describe`"))?;
+        (recorded.kernel.check)(&recorded.dims, params).map_err(|m| {
+            Error::value(recorded.kernel.name, "valid parameters", m, "see `wgattn eval --describe`")
+        })?;
         let mut work = Graph { passes: Vec::new(), ..graph.clone() };
         let mut steps = Vec::new();
         lower(&mut work, &Pass { params: params.to_vec(), ..recorded.clone() }, pass, lowering, &mut steps)?;
@@ -176,8 +180,15 @@ impl Schedule {
                 written[self.base_id(tensor)] = true;
             }
         }
-        match self.tensors.iter().zip(&written).find(|(t, w)| t.kind == Kind::Output && t.base.is_none() && !**w) {
-            Some((t, _)) => Err(Error::ReadBeforeWrite { tensor: t.name.clone(), reader: "the caller (output)".into() }),
+        match self
+            .tensors
+            .iter()
+            .zip(&written)
+            .find(|(t, w)| t.kind == Kind::Output && t.base.is_none() && !**w)
+        {
+            Some((t, _)) => {
+                Err(Error::ReadBeforeWrite { tensor: t.name.clone(), reader: "the caller (output)".into() })
+            }
             None => Ok(()),
         }
     }
@@ -251,18 +262,26 @@ impl Schedule {
 
     /// Bytes of inputs, constants and outputs.
     pub fn external_bytes(&self) -> u64 {
-        let used = self.tensors.iter().zip(&self.spans).filter(|(t, s)| t.kind != Kind::Transient && s.is_some());
+        let used =
+            self.tensors.iter().zip(&self.spans).filter(|(t, s)| t.kind != Kind::Transient && s.is_some());
         used.map(|(t, _)| device_bytes(t)).sum()
     }
 }
 
-fn lower(work: &mut Graph, pass: &Pass, id: PassId, lowering: Lowering<'_>, steps: &mut Vec<Step>) -> Result<()> {
+fn lower(
+    work: &mut Graph,
+    pass: &Pass,
+    id: PassId,
+    lowering: Lowering<'_>,
+    steps: &mut Vec<Step>,
+) -> Result<()> {
     let expansion = match (lowering, &pass.kernel.wgpu) {
         (Lowering::Device(caps), OnWgpu::Expand(expand)) => Some((caps, expand)),
         _ => None,
     };
     let Some((caps, expand)) = expansion else {
-        let (kernel, params, args, dims) = (pass.kernel, pass.params.clone(), pass.args.clone(), pass.dims.clone());
+        let (kernel, params, args, dims) =
+            (pass.kernel, pass.params.clone(), pass.args.clone(), pass.dims.clone());
         let ordinal = steps.iter().filter(|s| s.pass == id).count();
         steps.push(Step { kernel, params, args, dims, pass: id, ordinal });
         return Ok(());

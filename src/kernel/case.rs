@@ -40,9 +40,13 @@ fn filled(fill: Fill, dtype: DType, dims: &Dims, len: usize, seed: u64) -> HostD
     let counters = 0..len as u64;
     match (fill, dtype) {
         (Fill::Made(make), _) => make(dims),
-        (Fill::Uniform(lo, hi), DType::F32) => HostData::F32(counters.map(|i| lo + (hi - lo) * unit(seed, i)).collect()),
+        (Fill::Uniform(lo, hi), DType::F32) => {
+            HostData::F32(counters.map(|i| lo + (hi - lo) * unit(seed, i)).collect())
+        }
         (Fill::Value(x), DType::F32) => HostData::F32(vec![x; len]),
-        (Fill::Below(n), DType::F32) => HostData::F32(counters.map(|i| (bits(seed, i) % u64::from(n)) as f32).collect()),
+        (Fill::Below(n), DType::F32) => {
+            HostData::F32(counters.map(|i| (bits(seed, i) % u64::from(n)) as f32).collect())
+        }
         (Fill::Value(x), DType::U8) => HostData::U8(vec![x as u8; len]),
         (fill, dtype) => {
             let below = if let Fill::Below(n) = fill { u64::from(n) } else { 256 };
@@ -50,7 +54,9 @@ fn filled(fill: Fill, dtype: DType, dims: &Dims, len: usize, seed: u64) -> HostD
             match dtype {
                 DType::U8 => HostData::U8(counters.map(|i| word(i) as u8).collect()),
                 DType::I32 => HostData::I32(counters.map(|i| word(i).cast_signed()).collect()),
-                DType::Rgba8 => HostData::Rgba8(counters.map(|i| (bits(seed, i) as u32).to_le_bytes()).collect()),
+                DType::Rgba8 => {
+                    HostData::Rgba8(counters.map(|i| (bits(seed, i) as u32).to_le_bytes()).collect())
+                }
                 DType::U32 | DType::F32 => HostData::U32(counters.map(word).collect()),
             }
         }

@@ -66,12 +66,28 @@ pub struct Port {
 impl Port {
     /// A required float input.
     pub const fn read(name: &'static str, dims: &'static [&'static str]) -> Self {
-        Self { name, access: Access::Read, dtype: DType::F32, dims, optional: false, broadcast: false, diagnostic: false }
+        Self {
+            name,
+            access: Access::Read,
+            dtype: DType::F32,
+            dims,
+            optional: false,
+            broadcast: false,
+            diagnostic: false,
+        }
     }
 
     /// A float output.
     pub const fn write(name: &'static str, dims: &'static [&'static str]) -> Self {
-        Self { name, access: Access::Write, dtype: DType::F32, dims, optional: false, broadcast: false, diagnostic: false }
+        Self {
+            name,
+            access: Access::Write,
+            dtype: DType::F32,
+            dims,
+            optional: false,
+            broadcast: false,
+            diagnostic: false,
+        }
     }
 
     /// The same port with another element type.
@@ -134,6 +150,8 @@ pub struct Caps {
     pub storage_alignment: u32,
     /// Workgroups in one dimension of a dispatch.
     pub groups: u32,
+    /// Loop rounds that one invocation may make in all. llvmpipe ends loops past 65 535 without any error.
+    pub loop_rounds: u64,
     /// Whether subgroup operations may be used.
     pub subgroups: bool,
     /// Transient bytes that a composed operation should stay under; it cuts heads into slices for it.
@@ -200,6 +218,8 @@ pub struct Variant {
     pub grid: fn(&Dims, u64) -> u64,
     /// Words loaded by path, for one head.
     pub loads: fn(&Dims) -> Loads,
+    /// Loop rounds of one invocation, nested ones multiplied; the dispatcher refuses what a driver would cut short.
+    pub rounds: fn(&Dims) -> u64,
     /// Whether it needs subgroup operations.
     pub subgroups: bool,
 }
@@ -225,12 +245,19 @@ impl Variant {
             suits: always,
             grid,
             loads,
+            rounds: few_rounds,
             subgroups: false,
         }
     }
+
+    /// The same variant with loops that grow with the shape.
+    pub const fn rounds(self, rounds: fn(&Dims) -> u64) -> Self {
+        Self { rounds, ..self }
+    }
 }
 
-/// Shared WGSL text, available without the wgpu feature too so that specs are the same everywhere.
+/// Shared WGSL text, available without the wgpu feature too so that specs are the same everywhere. What only the
+/// variants of one kernel share stands in that kernel's file.
 pub mod wgsl_module {
     /// A WGSL module without bindings that variants name in [`super::Variant::shared`].
     #[derive(Debug)]
@@ -242,29 +269,14 @@ pub mod wgsl_module {
     }
 
     /// e^x within 2 ULP, whatever the driver's own `exp` does.
-    pub const EXP: &Shared = &
-        Shared { file: "shared/exp.wgsl", body: include_str!("../../shaders/shared/exp.wgsl") };
+    pub const EXP: &Shared =
+        &Shared { file: "shared/exp.wgsl", body: include_str!("../../shaders/shared/exp.wgsl") };
     /// The number of a workgroup in a folded dispatch.
-    pub const GROUP: &Shared = &
-        Shared { file: "shared/group.wgsl", body: include_str!("../../shaders/shared/group.wgsl") };
-    /// What every matmul variant does to a finished sum.
-    pub const MATMUL_EPILOGUE: &Shared = & Shared {
-        file: "linalg/matmul_epilogue.wgsl",
-        body: include_str!("../../shaders/linalg/matmul_epilogue.wgsl"),
-    };
+    pub const GROUP: &Shared =
+        &Shared { file: "shared/group.wgsl", body: include_str!("../../shaders/shared/group.wgsl") };
     /// Reading a byte mask four to a word.
     pub const BYTES: &Shared =
         &Shared { file: "shared/bytes.wgsl", body: include_str!("../../shaders/shared/bytes.wgsl") };
-    /// Gaps and kernel values of the two distance kernels.
-    pub const DISTANCE: &Shared = &Shared {
-        file: "laplacian/distance.wgsl",
-        body: include_str!("../../shaders/laplacian/distance.wgsl"),
-    };
-    /// What every kernel-matrix variant does to a finished distance.
-    pub const KERNEL_MATRIX: &Shared = &Shared {
-        file: "laplacian/kernel_matrix_common.wgsl",
-        body: include_str!("../../shaders/laplacian/kernel_matrix_common.wgsl"),
-    };
 }
 
 /// A function that records the smaller passes of a kernel.
@@ -346,7 +358,11 @@ pub struct Case {
 
 impl Case {
     /// A case with nothing special about it.
-    pub const fn new(name: &'static str, dims: &'static [(&'static str, u32)], params: fn() -> Vec<u8>) -> Self {
+    pub const fn new(
+        name: &'static str,
+        dims: &'static [(&'static str, u32)],
+        params: fn() -> Vec<u8>,
+    ) -> Self {
         Self { name, dims, params, absent: &[], fill: &[], broadcast: &[], bench: false }
     }
 
@@ -438,6 +454,11 @@ pub fn whole_heads(_: &Dims, _: &[u8]) -> Vec<(&'static str, u32)> {
 /// The window of a kernel whose query rows `n` are independent.
 pub fn by_rows(_: &Dims, _: &[u8]) -> Vec<(&'static str, u32)> {
     vec![("n", 1)]
+}
+
+/// The loop rounds of a variant whose loops do not grow with the shape, or whose kernel checks its sizes itself.
+pub fn few_rounds(_: &Dims) -> u64 {
+    0
 }
 
 /// The constants of a variant that has none.

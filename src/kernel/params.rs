@@ -39,7 +39,8 @@ pub struct Field {
 impl Field {
     /// The field's bytes in a struct whose fields are `fields`.
     pub fn bytes_in<'a>(&self, fields: &[Self], params: &'a [u8]) -> &'a [u8] {
-        let index = fields.iter().position(|f| f.name == self.name).expect("the field is one of the struct's");
+        let index =
+            fields.iter().position(|f| f.name == self.name).expect("the field is one of the struct's");
         &params[4 * index..4 * index + 4]
     }
 }

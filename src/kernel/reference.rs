@@ -238,7 +238,8 @@ pub fn inverse<T: Real>(matrix: &[T], m: usize) -> Option<Vec<T>> {
     (0..m).for_each(|i| x[i * m + i] = T::one());
     for col in 0..m {
         let size = |row: &usize| a[row * m + col].abs();
-        let pivot = (col..m).max_by(|i, j| size(i).partial_cmp(&size(j)).unwrap_or(std::cmp::Ordering::Equal))?;
+        let pivot =
+            (col..m).max_by(|i, j| size(i).partial_cmp(&size(j)).unwrap_or(std::cmp::Ordering::Equal))?;
         if !a[pivot * m + col].is_normal() {
             return None;
         }

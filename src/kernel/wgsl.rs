@@ -38,7 +38,8 @@ pub enum ParamWord {
 /// Words of the uniform block with their names and WGSL types, in order.
 pub fn param_words(spec: &KernelSpec) -> Vec<(String, &'static str, ParamWord)> {
     let live = spec.params.iter().enumerate().filter(|(_, f)| f.role == Role::Live);
-    let mut words: Vec<_> = live.map(|(i, f)| (f.name.to_string(), wgsl_type(f), ParamWord::Live(i))).collect();
+    let mut words: Vec<_> =
+        live.map(|(i, f)| (f.name.to_string(), wgsl_type(f), ParamWord::Live(i))).collect();
     words.extend(spec.dim_names().into_iter().map(|n| (n.to_string(), "u32", ParamWord::Dim(n))));
     words.push(("batch_from".into(), "u32", ParamWord::BatchFrom));
     words.push(("groups".into(), "u32", ParamWord::Groups));
@@ -116,8 +117,12 @@ pub fn join(spec: &KernelSpec, variant: &Variant, dims: &Dims, params: &[u8], pr
         let bytes = field.bytes_in(spec.params, params);
         let name = field.name.to_uppercase();
         let _ = match field.number {
-            Number::U32 => writeln!(text, "const {name}: u32 = {}u;", bytemuck::pod_read_unaligned::<u32>(bytes)),
-            Number::F32 => writeln!(text, "const {name}: f32 = {:e};", bytemuck::pod_read_unaligned::<f32>(bytes)),
+            Number::U32 => {
+                writeln!(text, "const {name}: u32 = {}u;", bytemuck::pod_read_unaligned::<u32>(bytes))
+            }
+            Number::F32 => {
+                writeln!(text, "const {name}: f32 = {:e};", bytemuck::pod_read_unaligned::<f32>(bytes))
+            }
         };
     }
     for (port, present) in spec.ports.iter().zip(present).filter(|(p, _)| p.optional) {
@@ -152,15 +157,16 @@ pub fn compose(
         let report = format!("{}: {}", origin(variant, &source, line), e.emit_to_string(&source));
         Error::Shader { kernel: name.clone(), report }
     })?;
-    let info = naga::valid::Validator::new(naga::valid::ValidationFlags::all(), naga::valid::Capabilities::SUBGROUP)
-        .subgroup_stages(naga::valid::ShaderStages::COMPUTE)
-        .subgroup_operations(naga::valid::SubgroupOperationSet::all())
-        .validate(&module)
-        .map_err(|e| {
-            let line = e.location(&source).map_or(0, |l| l.line_number as usize);
-            let report = format!("{}: {}", origin(variant, &source, line), e.emit_to_string(&source));
-            Error::Shader { kernel: name.clone(), report }
-        })?;
+    let info =
+        naga::valid::Validator::new(naga::valid::ValidationFlags::all(), naga::valid::Capabilities::SUBGROUP)
+            .subgroup_stages(naga::valid::ShaderStages::COMPUTE)
+            .subgroup_operations(naga::valid::SubgroupOperationSet::all())
+            .validate(&module)
+            .map_err(|e| {
+                let line = e.location(&source).map_or(0, |l| l.line_number as usize);
+                let report = format!("{}: {}", origin(variant, &source, line), e.emit_to_string(&source));
+                Error::Shader { kernel: name.clone(), report }
+            })?;
     reflect(spec, variant, name, source, &module, &info)
 }
 
@@ -188,7 +194,8 @@ fn reflect(
     module: &naga::Module,
     info: &naga::valid::ModuleInfo,
 ) -> Result<Composed> {
-    let bad = |port: &str, reason: String| Error::Interface { kernel: name.clone(), port: port.into(), reason };
+    let bad =
+        |port: &str, reason: String| Error::Interface { kernel: name.clone(), port: port.into(), reason };
     let mut layouter = naga::proc::Layouter::default();
     layouter.update(module.to_ctx()).map_err(|e| bad("types", e.to_string()))?;
     let mut bindings = Vec::new();
@@ -201,7 +208,8 @@ fn reflect(
         }
         let Some(binding) = &global.binding else { continue };
         let inner = &module.types[global.ty].inner;
-        let resource = resource_of(global.space, inner).ok_or_else(|| bad(global_name, "has an odd type".into()))?;
+        let resource =
+            resource_of(global.space, inner).ok_or_else(|| bad(global_name, "has an odd type".into()))?;
         let port = spec.port_index(global_name);
         match port {
             None if global_name == "params" => {}
@@ -222,7 +230,13 @@ fn reflect(
     }
     let entry = module.entry_points.first().ok_or_else(|| bad("main", "is missing".into()))?;
     let _ = info;
-    Ok(Composed { name: name.clone(), source, bindings, workgroup_bytes, workgroup_size: entry.workgroup_size })
+    Ok(Composed {
+        name: name.clone(),
+        source,
+        bindings,
+        workgroup_bytes,
+        workgroup_size: entry.workgroup_size,
+    })
 }
 
 fn resource_of(space: naga::AddressSpace, inner: &naga::TypeInner) -> Option<Resource> {
@@ -262,7 +276,9 @@ fn check_binding(
     let element = &module.types[*base].inner;
     let vector = matches!(element, naga::TypeInner::Vector { .. });
     let kind = match element {
-        naga::TypeInner::Scalar(s) | naga::TypeInner::Vector { scalar: s, .. } | naga::TypeInner::Atomic(s) => s.kind,
+        naga::TypeInner::Scalar(s)
+        | naga::TypeInner::Vector { scalar: s, .. }
+        | naga::TypeInner::Atomic(s) => s.kind,
         _ => return Err("is no array of scalars or vectors".into()),
     };
     let wanted = match port.dtype {

@@ -17,7 +17,7 @@ macro_rules! kernels {
 kernels! {
     /// Dense linear algebra.
     linalg {
-        matmul, row_affine, row_dot, column_sums, sum_chunks, mask_weights, gram, reduce_sum, scan, transpose,
+        matmul, row_affine, row_dot, column_sums, sum_chunks, mask_weights, gram, scale_rows, reduce_sum, scan, transpose,
         identity_distance, inverse_residual, inverse_fallback, newton_schulz, newton_schulz_start,
         newton_schulz_workgroup, newton_schulz_trace,
     }
@@ -30,7 +30,9 @@ kernels! {
     /// Searches for what should not be there.
     check { find_nonfinite, nonfinite_parts, nonfinite_merge }
     /// Attention forms whose cost is all pairs of tokens.
-    attention { attention_rows, attention_merge, exact_attention, exact_row }
+    attention {
+        attention_rows, attention_merge, exact_attention, exact_row, key_moments, exact_attention_whitened,
+    }
 }
 
 /// The kernel of a name.

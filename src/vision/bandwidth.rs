@@ -40,22 +40,14 @@ pub fn default_lambda(
     }
     let expected = heads * n * d;
     if q.len() != expected {
-        return Err(FeatureError::Length {
-            what: "q",
-            expected,
-            got: q.len(),
-        });
+        return Err(FeatureError::Length { what: "q", expected, got: q.len() });
     }
     if let Some(index) = q.iter().position(|v| !v.is_finite()) {
         return Err(FeatureError::NotFinite { what: "q", index });
     }
     if !(mean_kernel > 0.0 && mean_kernel < 1.0) {
         let expected = "a number between 0 and 1";
-        return Err(FeatureError::Option {
-            what: "mean kernel value",
-            got: mean_kernel,
-            expected,
-        });
+        return Err(FeatureError::Option { what: "mean kernel value", got: mean_kernel, expected });
     }
     let tokens = sample_indices(n, MAX_LAMBDA_TOKENS);
     let lambdas = q.par_chunks_exact(n * d).map(|head| {
@@ -96,11 +88,7 @@ fn bandwidth(mut distances: Vec<f64>, target: f64) -> f64 {
     let mut low = high - 60.0;
     for _ in 0..80 {
         let middle = 0.5 * (low + high);
-        if mean(middle.exp()) < target {
-            low = middle
-        } else {
-            high = middle
-        }
+        if mean(middle.exp()) < target { low = middle } else { high = middle }
     }
     (0.5 * (low + high)).exp()
 }

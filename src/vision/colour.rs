@@ -2,20 +2,12 @@
 
 /// sRGB transfer function: encoded value 0…1 to linear light 0…1. Source: IEC 61966-2-1.
 pub fn srgb_to_linear(encoded: f64) -> f64 {
-    if encoded <= 0.040_45 {
-        encoded / 12.92
-    } else {
-        ((encoded + 0.055) / 1.055).powf(2.4)
-    }
+    if encoded <= 0.040_45 { encoded / 12.92 } else { ((encoded + 0.055) / 1.055).powf(2.4) }
 }
 
 /// Inverse of [`srgb_to_linear`].
 pub fn linear_to_srgb(linear: f64) -> f64 {
-    if linear <= 0.003_130_8 {
-        linear * 12.92
-    } else {
-        1.055 * linear.powf(1.0 / 2.4) - 0.055
-    }
+    if linear <= 0.003_130_8 { linear * 12.92 } else { 1.055 * linear.powf(1.0 / 2.4) - 0.055 }
 }
 
 /// Nearest 8-bit sRGB code of a linear value; values outside 0…1 have no code and take the nearest end.

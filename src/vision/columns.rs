@@ -40,11 +40,7 @@ impl Samples {
             }
         }
         let places = tokens.iter().map(|&token| token_place(grid, token)).collect();
-        Self {
-            side: grid.patch() as usize,
-            patches,
-            places,
-        }
+        Self { side: grid.patch() as usize, patches, places }
     }
 
     /// d columns of one head; each part present has mean 0 and mean square 1 over the samples.
@@ -63,10 +59,7 @@ impl Samples {
                     .cloned()
                     .collect(),
                 circle_directions(counts[4])
-                    .map(|u| Column {
-                        patch: Vec::new(),
-                        place: [u.x, u.y, 0.0],
-                    })
+                    .map(|u| Column { patch: Vec::new(), place: [u.x, u.y, 0.0] })
                     .collect(),
             ];
             let mut columns = Vec::with_capacity(d);
@@ -85,10 +78,7 @@ impl Samples {
                     shares[part] = 0.0;
                     if shares.iter().sum::<f64>() <= 0.0 {
                         if part == 4 {
-                            let zero = Column {
-                                patch: vec![0.0; self.patches.ncols()],
-                                place: [0.0; 3],
-                            };
+                            let zero = Column { patch: vec![0.0; self.patches.ncols()], place: [0.0; 3] };
                             return vec![zero; d];
                         }
                         shares[4] = 1.0;
@@ -115,11 +105,7 @@ impl Samples {
             return None;
         }
         for column in &mut group {
-            column
-                .patch
-                .iter_mut()
-                .chain(&mut column.place)
-                .for_each(|v| *v /= rms);
+            column.patch.iter_mut().chain(&mut column.place).for_each(|v| *v /= rms);
         }
         Some(group)
     }
@@ -143,10 +129,8 @@ impl Samples {
     /// Patch mean of OKLab along each direction.
     fn mean_columns(&self, directions: Vec<[f64; 3]>) -> Vec<Column> {
         let pixels = self.side * self.side;
-        let column = |u: [f64; 3]| Column {
-            patch: u.map(|v| v / pixels as f64).repeat(pixels),
-            place: [0.0; 3],
-        };
+        let column =
+            |u: [f64; 3]| Column { patch: u.map(|v| v / pixels as f64).repeat(pixels), place: [0.0; 3] };
         directions.into_iter().map(column).collect()
     }
 
@@ -159,16 +143,8 @@ impl Samples {
         let total = (self.side * self.side) as f64;
         let column = |i: usize| {
             let (quarter, channel) = (i % 4, i / 4 % 3);
-            let rows = if quarter / 2 == 0 {
-                0..half
-            } else {
-                half..self.side
-            };
-            let cols = if quarter % 2 == 0 {
-                0..half
-            } else {
-                half..self.side
-            };
+            let rows = if quarter / 2 == 0 { 0..half } else { half..self.side };
+            let cols = if quarter % 2 == 0 { 0..half } else { half..self.side };
             let area = (rows.len() * cols.len()) as f64;
             let mut patch = vec![0.0; self.side * self.side * 3];
             for (pixel, out) in patch.chunks_exact_mut(3).enumerate() {
@@ -176,10 +152,7 @@ impl Samples {
                 let weight = if inside { 1.0 / area } else { 0.0 } - 1.0 / total;
                 out[channel] = weight;
             }
-            Column {
-                patch,
-                place: [0.0; 3],
-            }
+            Column { patch, place: [0.0; 3] }
         };
         (0..count).map(column).collect()
     }
@@ -229,13 +202,9 @@ impl Samples {
                     let mean = axis.iter().skip(channel).step_by(3).sum::<f64>() / (cells * cells) as f64;
                     axis.iter_mut().skip(channel).step_by(3).for_each(|v| *v -= mean);
                 }
-                let patch = (0..self.patches.ncols())
-                    .map(|j| axis[cell_index(j)] / area[cell_index(j)])
-                    .collect();
-                Column {
-                    patch,
-                    place: [0.0; 3],
-                }
+                let patch =
+                    (0..self.patches.ncols()).map(|j| axis[cell_index(j)] / area[cell_index(j)]).collect();
+                Column { patch, place: [0.0; 3] }
             })
             .collect()
     }
@@ -253,11 +222,7 @@ fn share_columns(shares: [f64; 5], d: usize) -> [usize; 5] {
     let mut counts = wanted.map(|w| w.floor() as usize);
     let mut order = [0, 1, 2, 3, 4];
     let lack = |part: usize, counts: &[usize; 5]| {
-        let first = if counts[part] == 0 && shares[part] > 0.0 {
-            1.0
-        } else {
-            0.0
-        };
+        let first = if counts[part] == 0 && shares[part] > 0.0 { 1.0 } else { 0.0 };
         wanted[part] - counts[part] as f64 + first
     };
     while counts.iter().sum::<usize>() < d {
@@ -269,10 +234,8 @@ fn share_columns(shares: [f64; 5], d: usize) -> [usize; 5] {
 
 /// Turns a vector so that its largest entry (the first among equals) is positive.
 fn fix_sign(axis: &mut [f64]) {
-    let largest = axis.iter().copied().fold(
-        0.0,
-        |best: f64, v| if v.abs() > best.abs() + 1e-12 { v } else { best },
-    );
+    let largest =
+        axis.iter().copied().fold(0.0, |best: f64, v| if v.abs() > best.abs() + 1e-12 { v } else { best });
     if largest < 0.0 {
         axis.iter_mut().for_each(|v| *v = -*v);
     }

@@ -153,22 +153,13 @@ pub(super) fn decode(bytes: &[u8], name: &str) -> Result<Decoded, ImageError> {
     let needed = decoder.total_bytes();
     if needed > MAX_DECODED_BYTES {
         let (name, allowed) = (name.to_owned(), MAX_DECODED_BYTES);
-        return Err(ImageError::TooLarge {
-            name,
-            format: label,
-            width,
-            height,
-            needed,
-            allowed,
-        });
+        return Err(ImageError::TooLarge { name, format: label, width, height, needed, allowed });
     }
     // A TIFF file is itself laid out like an EXIF block; its own decoder does not report the tag.
     let orientation = match format {
         ImageFormat::Tiff => Orientation::from_exif_chunk(bytes).unwrap_or(Orientation::NoTransforms),
         _ => decoder.orientation().unwrap_or_else(|e| {
-            notices.push(format!(
-                "`{name}` has EXIF data that cannot be read ({e}); shown as stored"
-            ));
+            notices.push(format!("`{name}` has EXIF data that cannot be read ({e}); shown as stored"));
             Orientation::NoTransforms
         }),
     };
@@ -179,19 +170,14 @@ pub(super) fn decode(bytes: &[u8], name: &str) -> Result<Decoded, ImageError> {
             ));
         }
         Ok(_) => {}
-        Err(e) => notices.push(format!(
-            "`{name}` has a colour profile that cannot be read ({e}); read as sRGB"
-        )),
+        Err(e) => {
+            notices.push(format!("`{name}` has a colour profile that cannot be read ({e}); read as sRGB"))
+        }
     }
     let mut pixels = DynamicImage::from_decoder(decoder).map_err(fail)?;
     check_finite(&pixels, name, label)?;
     pixels.apply_orientation(orientation);
-    Ok(Decoded {
-        format: label,
-        pixels,
-        orientation: orientation.to_exif(),
-        notices,
-    })
+    Ok(Decoded { format: label, pixels, orientation: orientation.to_exif(), notices })
 }
 
 /// Checks that the decoders leave out or word badly.
@@ -203,10 +189,8 @@ fn check_header(bytes: &[u8], format: ImageFormat, name: &str) -> Result<(), Ima
         // Their decoders call a zero size an invalid header.
         ImageFormat::Png => {
             if let Some(&[w3, w2, w1, w0, h3, h2, h1, h0]) = bytes.get(16..24) {
-                let (width, height) = (
-                    u32::from_be_bytes([w3, w2, w1, w0]),
-                    u32::from_be_bytes([h3, h2, h1, h0]),
-                );
+                let (width, height) =
+                    (u32::from_be_bytes([w3, w2, w1, w0]), u32::from_be_bytes([h3, h2, h1, h0]));
                 refuse_zero(width, height, name, label)?;
             }
         }
@@ -240,15 +224,9 @@ fn format_label(format: ImageFormat) -> &'static str {
 /// Format by content; errors for empty data, other formats, and things that are no picture.
 fn sniff(bytes: &[u8], name: &str) -> Result<ImageFormat, ImageError> {
     if bytes.is_empty() {
-        return Err(ImageError::Empty {
-            name: name.to_owned(),
-        });
+        return Err(ImageError::Empty { name: name.to_owned() });
     }
-    let wrong = |got: String, remedy| ImageError::NotAnImage {
-        name: name.to_owned(),
-        got,
-        remedy,
-    };
+    let wrong = |got: String, remedy| ImageError::NotAnImage { name: name.to_owned(), got, remedy };
     let export = "export it as JPEG or PNG";
     if bytes.get(4..8) == Some(b"ftyp") {
         let brand = bytes.get(8..12).map(String::from_utf8_lossy).unwrap_or_default();
@@ -257,10 +235,7 @@ fn sniff(bytes: &[u8], name: &str) -> Result<ImageFormat, ImageError> {
             "avif" | "avis" => "AVIF",
             _ => "video or another ISO media file",
         };
-        return Err(wrong(
-            format!("{kind} (brand `{}`)", brand.escape_default()),
-            export,
-        ));
+        return Err(wrong(format!("{kind} (brand `{}`)", brand.escape_default()), export));
     }
     match image::guess_format(bytes) {
         Ok(
@@ -313,22 +288,14 @@ fn check_finite(pixels: &DynamicImage, name: &str, format: &'static str) -> Resu
         | DynamicImage::ImageRgba16(_) => &[],
         other => {
             let detail = format!("samples are {:?}", other.color());
-            return Err(ImageError::Unsupported {
-                name: name.to_owned(),
-                format,
-                detail,
-            });
+            return Err(ImageError::Unsupported { name: name.to_owned(), format, detail });
         }
     };
     match samples.iter().position(|v| !v.is_finite()) {
         None => Ok(()),
         Some(at) => {
             let detail = format!("float sample {at} is {}, expected a finite value", samples[at]);
-            Err(ImageError::Damaged {
-                name: name.to_owned(),
-                format,
-                detail,
-            })
+            Err(ImageError::Damaged { name: name.to_owned(), format, detail })
         }
     }
 }
@@ -346,20 +313,12 @@ fn decode_error(error: image::ImageError, name: &str, format: &'static str) -> I
         cause = e.source();
     }
     // One line for the user, whatever the decoder wrote.
-    let detail = texts
-        .last()
-        .map(|t| t.split_whitespace().collect::<Vec<_>>().join(" "))
-        .unwrap_or_default();
+    let detail = texts.last().map(|t| t.split_whitespace().collect::<Vec<_>>().join(" ")).unwrap_or_default();
     let all = texts.join(" ").to_lowercase();
-    ended |= [
-        "unexpected end",
-        "unexpected eof",
-        "failed to fill whole buffer",
-        "no more bytes",
-        "exhausted",
-    ]
-    .iter()
-    .any(|words| all.contains(words));
+    ended |=
+        ["unexpected end", "unexpected eof", "failed to fill whole buffer", "no more bytes", "exhausted"]
+            .iter()
+            .any(|words| all.contains(words));
     let name = name.to_owned();
     match error {
         image::ImageError::Unsupported(_) => ImageError::Unsupported { name, format, detail },
@@ -370,30 +329,19 @@ fn decode_error(error: image::ImageError, name: &str, format: &'static str) -> I
 
 fn refuse_zero(width: u32, height: u32, name: &str, format: &'static str) -> Result<(), ImageError> {
     if width == 0 || height == 0 {
-        return Err(ImageError::ZeroSize {
-            name: name.to_owned(),
-            format,
-            width,
-            height,
-        });
+        return Err(ImageError::ZeroSize { name: name.to_owned(), format, width, height });
     }
     Ok(())
 }
 
 /// A WebP file states its length; its decoder calls a shorter one corrupt.
 fn check_webp(bytes: &[u8], name: &str) -> Result<(), ImageError> {
-    let stated = bytes
-        .get(4..8)
-        .map_or(0, |b| u64::from(u32::from_le_bytes([b[0], b[1], b[2], b[3]])) + 8);
+    let stated = bytes.get(4..8).map_or(0, |b| u64::from(u32::from_le_bytes([b[0], b[1], b[2], b[3]])) + 8);
     if stated <= bytes.len() as u64 {
         return Ok(());
     }
     let detail = format!("its header states {stated} bytes, got {}", bytes.len());
-    Err(ImageError::Truncated {
-        name: name.to_owned(),
-        format: "WebP",
-        detail,
-    })
+    Err(ImageError::Truncated { name: name.to_owned(), format: "WebP", detail })
 }
 
 /// Walks the JPEG markers before decoding.
@@ -408,11 +356,7 @@ fn check_jpeg(bytes: &[u8], name: &str) -> Result<(), ImageError> {
         format,
         detail: format!("{what} at byte {at} of {}", bytes.len()),
     };
-    let unsupported = |detail: String| ImageError::Unsupported {
-        name: owned.clone(),
-        format,
-        detail,
-    };
+    let unsupported = |detail: String| ImageError::Unsupported { name: owned.clone(), format, detail };
     let mut frame: Option<&[u8]> = None;
     let mut adobe: Option<u8> = None;
     let mut in_scan = false;
@@ -438,17 +382,12 @@ fn check_jpeg(bytes: &[u8], name: &str) -> Result<(), ImageError> {
             0xd9 => break true,
             _ => {}
         }
-        let Some(length) = bytes
-            .get(at + 2..at + 4)
-            .map(|b| usize::from(b[0]) << 8 | usize::from(b[1]))
+        let Some(length) = bytes.get(at + 2..at + 4).map(|b| usize::from(b[0]) << 8 | usize::from(b[1]))
         else {
             break false;
         };
         let Some(payload) = bytes.get(at + 4..at + 2 + length.max(2)) else {
-            return Err(truncated(
-                bytes.len(),
-                &format!("segment {marker:#04x} ends early"),
-            ));
+            return Err(truncated(bytes.len(), &format!("segment {marker:#04x} ends early")));
         };
         match marker {
             0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf => frame = frame.or(Some(payload)),
@@ -468,30 +407,21 @@ fn check_jpeg(bytes: &[u8], name: &str) -> Result<(), ImageError> {
             )?;
         }
         let components = frame.get(5).copied().unwrap_or(0);
-        let sampling: Vec<u8> = frame
-            .get(6..)
-            .unwrap_or_default()
-            .chunks_exact(3)
-            .map(|c| c[1])
-            .collect();
+        let sampling: Vec<u8> = frame.get(6..).unwrap_or_default().chunks_exact(3).map(|c| c[1]).collect();
         match (components, adobe) {
             (1 | 3, _) => {}
             // Usual subsampling keeps black with luma and the two chroma planes alike; anything else is unproven.
             (4, Some(0 | 2)) if sampling.first() == sampling.get(3) && sampling.get(1) == sampling.get(2) => {
             }
             (4, Some(0 | 2)) => {
-                return Err(unsupported(format!(
-                    "CMYK with component sampling {sampling:02x?}"
-                )));
+                return Err(unsupported(format!("CMYK with component sampling {sampling:02x?}")));
             }
             (4, _) => {
                 let detail = "4 components without Adobe's CMYK or YCCK marker, so their sense is unknown";
                 return Err(unsupported(detail.to_owned()));
             }
             (other, _) => {
-                return Err(unsupported(format!(
-                    "{other} colour components, expected 1, 3 or 4"
-                )));
+                return Err(unsupported(format!("{other} colour components, expected 1, 3 or 4")));
             }
         }
     }

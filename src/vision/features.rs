@@ -105,34 +105,10 @@ pub struct Recipe {
 /// Every head has some position, because photographs show connected things: it keeps a map near its query when the
 /// same colour also occurs elsewhere.
 pub const DEFAULT_RECIPES: [Recipe; 4] = [
-    Recipe {
-        lightness: 0.03,
-        chroma: 0.52,
-        blocks: 0.00,
-        texture: 0.00,
-        position: 0.45,
-    },
-    Recipe {
-        lightness: 0.00,
-        chroma: 0.35,
-        blocks: 0.00,
-        texture: 0.15,
-        position: 0.50,
-    },
-    Recipe {
-        lightness: 0.03,
-        chroma: 0.40,
-        blocks: 0.03,
-        texture: 0.07,
-        position: 0.47,
-    },
-    Recipe {
-        lightness: 0.00,
-        chroma: 0.40,
-        blocks: 0.00,
-        texture: 0.00,
-        position: 0.60,
-    },
+    Recipe { lightness: 0.03, chroma: 0.52, blocks: 0.00, texture: 0.00, position: 0.45 },
+    Recipe { lightness: 0.00, chroma: 0.35, blocks: 0.00, texture: 0.15, position: 0.50 },
+    Recipe { lightness: 0.03, chroma: 0.40, blocks: 0.03, texture: 0.07, position: 0.47 },
+    Recipe { lightness: 0.00, chroma: 0.40, blocks: 0.00, texture: 0.00, position: 0.60 },
 ];
 
 /// How features are made.
@@ -150,12 +126,7 @@ pub struct FeatureOptions {
 
 impl Default for FeatureOptions {
     fn default() -> Self {
-        Self {
-            heads: 4,
-            head_dim: 32,
-            qk_scale: None,
-            recipes: DEFAULT_RECIPES.to_vec(),
-        }
+        Self { heads: 4, head_dim: 32, qk_scale: None, recipes: DEFAULT_RECIPES.to_vec() }
     }
 }
 
@@ -189,11 +160,7 @@ impl FeatureBasis {
         let samples = Samples::take(image, grid);
         let most_texture = d.min(TEXTURE_CELLS * TEXTURE_CELLS * 3);
         let wants_texture = options.recipes.iter().any(|r| r.texture > 0.0);
-        let texture = if wants_texture {
-            samples.texture_axes(most_texture)
-        } else {
-            Vec::new()
-        };
+        let texture = if wants_texture { samples.texture_axes(most_texture) } else { Vec::new() };
 
         let mut weights = vec![0f32; heads * p * d];
         let mut place = vec![0f32; heads * 3 * d];
@@ -209,13 +176,7 @@ impl FeatureBasis {
                 }
             }
         }
-        Ok(Self {
-            heads,
-            head_dim: d,
-            patch_len: p,
-            weights,
-            place,
-        })
+        Ok(Self { heads, head_dim: d, patch_len: p, weights, place })
     }
 
     /// Number of heads h.
@@ -278,7 +239,11 @@ impl FeatureBasis {
     ) -> Result<Vec<f32>, FeatureError> {
         check_picture(image, grid)?;
         if grid.patch_len() != self.patch_len {
-            return Err(FeatureError::Length { what: "patch", expected: self.patch_len, got: grid.patch_len() });
+            return Err(FeatureError::Length {
+                what: "patch",
+                expected: self.patch_len,
+                got: grid.patch_len(),
+            });
         }
         if let Some(&got) = tokens.iter().find(|t| **t >= grid.tokens()) {
             return Err(FeatureError::Length { what: "token", expected: grid.tokens(), got });
@@ -312,22 +277,14 @@ impl FeatureBasis {
 
 impl FeatureOptions {
     fn check(&self) -> Result<(), FeatureError> {
-        let counts = [
-            ("heads", self.heads),
-            ("head_dim", self.head_dim),
-            ("recipes", self.recipes.len()),
-        ];
+        let counts = [("heads", self.heads), ("head_dim", self.head_dim), ("recipes", self.recipes.len())];
         if let Some(&(what, _)) = counts.iter().find(|(_, count)| *count == 0) {
             return Err(FeatureError::Zero { what });
         }
         let positive = "a finite number > 0";
         let scale = self.qk_scale.unwrap_or(1.0);
         if !(scale.is_finite() && scale > 0.0) {
-            return Err(FeatureError::Option {
-                what: "qk_scale",
-                got: scale,
-                expected: positive,
-            });
+            return Err(FeatureError::Option { what: "qk_scale", got: scale, expected: positive });
         }
         for recipe in &self.recipes {
             let shares = recipe.shares();
@@ -354,13 +311,7 @@ impl FeatureOptions {
 impl Recipe {
     /// Lightness, chroma, blocks, texture, position.
     pub(super) fn shares(&self) -> [f64; 5] {
-        [
-            self.lightness,
-            self.chroma,
-            self.blocks,
-            self.texture,
-            self.position,
-        ]
+        [self.lightness, self.chroma, self.blocks, self.texture, self.position]
     }
 }
 
@@ -379,9 +330,8 @@ pub(super) fn sample_indices(n: usize, most: usize) -> Vec<usize> {
         return (0..n).collect();
     }
     let golden = (5f64.sqrt() - 1.0) / 2.0;
-    let mut indices: Vec<usize> = (0..most)
-        .map(|i| ((i as f64 * golden).fract() * n as f64) as usize)
-        .collect();
+    let mut indices: Vec<usize> =
+        (0..most).map(|i| ((i as f64 * golden).fract() * n as f64) as usize).collect();
     indices.sort_unstable();
     indices.dedup();
     indices
@@ -393,32 +343,23 @@ fn check_picture(image: &LinearImage, grid: &TokenGrid) -> Result<(), FeatureErr
     if (cols, rows) == (want_cols, want_rows) {
         Ok(())
     } else {
-        Err(FeatureError::Picture {
-            want_cols,
-            want_rows,
-            cols,
-            rows,
-        })
+        Err(FeatureError::Picture { want_cols, want_rows, cols, rows })
     }
 }
 
 /// OKLab picture `[rows, cols, 3]` in f32, the precision the device works in.
 pub(super) fn oklab_picture(image: &LinearImage) -> LinearImage {
     let mut lab = vec![0f32; image.samples().len()];
-    lab.par_chunks_exact_mut(3)
-        .zip(image.samples().par_chunks_exact(3))
-        .for_each(|(out, rgb)| {
-            let value = oklab([f64::from(rgb[0]), f64::from(rgb[1]), f64::from(rgb[2])]);
-            out.copy_from_slice(&value.map(|v| v as f32));
-        });
+    lab.par_chunks_exact_mut(3).zip(image.samples().par_chunks_exact(3)).for_each(|(out, rgb)| {
+        let value = oklab([f64::from(rgb[0]), f64::from(rgb[1]), f64::from(rgb[2])]);
+        out.copy_from_slice(&value.map(|v| v as f32));
+    });
     LinearImage::from_samples(image.rows(), image.cols(), lab).expect("same shape as a valid picture")
 }
 
 /// Patch vector `[p]` of one token, edge pixels repeated.
 pub(super) fn read_patch(lab: &LinearImage, grid: &TokenGrid, token: usize, out: &mut [f64]) {
-    let (row, col) = grid
-        .patch_origin(token)
-        .expect("caller iterates over the grid's tokens");
+    let (row, col) = grid.patch_origin(token).expect("caller iterates over the grid's tokens");
     let side = grid.patch() as usize;
     for (i, pixel) in out.chunks_exact_mut(3).enumerate() {
         let value = lab.pixel_clamped(row + (i / side) as i64, col + (i % side) as i64);

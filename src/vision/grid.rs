@@ -102,10 +102,7 @@ impl TokenGrid {
     /// Errors: every variant of [`GridError`] except `Outside` and `NoSuchToken`.
     pub fn plan(size: UVec2, patch: u32, stride: u32, max_tokens: usize) -> Result<Self, GridError> {
         if size.min_element() == 0 {
-            return Err(GridError::EmptyPicture {
-                width: size.x,
-                height: size.y,
-            });
+            return Err(GridError::EmptyPicture { width: size.x, height: size.y });
         }
         if patch == 0 || patch > MAX_PATCH {
             return Err(GridError::Patch { patch });
@@ -125,24 +122,13 @@ impl TokenGrid {
             let (mut low, mut high) = (1.0, f64::from(size.max_element()));
             for _ in 0..60 {
                 let middle = 0.5 * (low + high);
-                if fits(reduced(middle)) {
-                    high = middle
-                } else {
-                    low = middle
-                }
+                if fits(reduced(middle)) { high = middle } else { low = middle }
             }
             working_size = reduced(high);
         }
         let cells = |side: u32| side.div_ceil(stride) as usize;
         let (rows, cols) = (cells(working_size.y), cells(working_size.x));
-        Ok(Self {
-            photo_size: size,
-            working_size,
-            patch,
-            stride,
-            rows,
-            cols,
-        })
+        Ok(Self { photo_size: size, working_size, patch, stride, rows, cols })
     }
 
     /// Rows of tokens.
@@ -249,10 +235,7 @@ impl TokenGrid {
         let min = cell * self.stride;
         let max = (min + UVec2::splat(self.stride)).min(self.working_size);
         let factor = self.factor();
-        Ok(PixelRect {
-            min: min.as_dvec2() * factor,
-            max: max.as_dvec2() * factor,
-        })
+        Ok(PixelRect { min: min.as_dvec2() * factor, max: max.as_dvec2() * factor })
     }
 
     /// First row and column of a token's patch in working pixels; may be negative or beyond the edge, where the
@@ -269,10 +252,6 @@ impl TokenGrid {
 
     fn check(&self, token: usize) -> Result<(), GridError> {
         let tokens = self.tokens();
-        if token < tokens {
-            Ok(())
-        } else {
-            Err(GridError::NoSuchToken { token, tokens })
-        }
+        if token < tokens { Ok(()) } else { Err(GridError::NoSuchToken { token, tokens }) }
     }
 }

@@ -109,10 +109,7 @@ impl Photo {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ImageError> {
         let path = path.as_ref();
         let name = path.display().to_string();
-        let read_error = |reason: String| ImageError::Read {
-            name: name.clone(),
-            reason,
-        };
+        let read_error = |reason: String| ImageError::Read { name: name.clone(), reason };
         let metadata = std::fs::metadata(path).map_err(|e| read_error(e.to_string()))?;
         if metadata.is_dir() {
             return Err(read_error("it is a folder, expected a file".to_owned()));
@@ -132,19 +129,8 @@ impl Photo {
     ///
     /// Errors: as [`Photo::open`], without `Read`.
     pub fn decode(bytes: &[u8], name: &str) -> Result<Self, ImageError> {
-        let Decoded {
-            format,
-            pixels,
-            orientation,
-            notices,
-        } = super::decode::decode(bytes, name)?;
-        Ok(Self {
-            name: name.to_owned(),
-            format,
-            pixels,
-            orientation,
-            notices,
-        })
+        let Decoded { format, pixels, orientation, notices } = super::decode::decode(bytes, name)?;
+        Ok(Self { name: name.to_owned(), format, pixels, orientation, notices })
     }
 
     /// Path or name as given.
@@ -208,10 +194,7 @@ impl Photo {
             let bytes = linear.data.par_iter().map(|&v| srgb_encode8(v)).collect();
             rgb_image(size, bytes)
         };
-        Display {
-            picture,
-            photo_size: full,
-        }
+        Display { picture, photo_size: full }
     }
 
     fn full_srgb8(&self) -> RgbImage {
@@ -334,9 +317,7 @@ impl<'a> RowReader<'a> {
             _ => 65_536,
         };
         let top = (codes.max(2) - 1) as f64;
-        let table = (0..codes)
-            .map(|code| srgb_to_linear(code as f64 / top) as f32)
-            .collect();
+        let table = (0..codes).map(|code| srgb_to_linear(code as f64 / top) as f32).collect();
         Self { pixels, table }
     }
 
@@ -360,10 +341,7 @@ impl<'a> RowReader<'a> {
         match self.pixels {
             DynamicImage::ImageLuma8(i) => fill!(i, 1, |p: &[u8]| [look(p[0].into()); 3]),
             DynamicImage::ImageLumaA8(i) => {
-                fill!(i, 2, |p: &[u8]| over(
-                    [look(p[0].into()); 3],
-                    f32::from(p[1]) / 255.0
-                ))
+                fill!(i, 2, |p: &[u8]| over([look(p[0].into()); 3], f32::from(p[1]) / 255.0))
             }
             DynamicImage::ImageRgb8(i) => fill!(i, 3, |p: &[u8]| [p[0], p[1], p[2]].map(|c| look(c.into()))),
             DynamicImage::ImageRgba8(i) => fill!(i, 4, |p: &[u8]| over(
@@ -372,10 +350,7 @@ impl<'a> RowReader<'a> {
             )),
             DynamicImage::ImageLuma16(i) => fill!(i, 1, |p: &[u16]| [look(p[0].into()); 3]),
             DynamicImage::ImageLumaA16(i) => {
-                fill!(i, 2, |p: &[u16]| over(
-                    [look(p[0].into()); 3],
-                    f32::from(p[1]) / 65_535.0
-                ))
+                fill!(i, 2, |p: &[u16]| over([look(p[0].into()); 3], f32::from(p[1]) / 65_535.0))
             }
             DynamicImage::ImageRgb16(i) => {
                 fill!(i, 3, |p: &[u16]| [p[0], p[1], p[2]].map(|c| look(c.into())))

@@ -99,12 +99,7 @@ pub struct OverlayOptions {
 
 impl Default for OverlayOptions {
     fn default() -> Self {
-        Self {
-            opacity: 0.6,
-            max_side: 2048,
-            palette: None,
-            range: None,
-        }
+        Self { opacity: 0.6, max_side: 2048, palette: None, range: None }
     }
 }
 
@@ -138,28 +133,12 @@ impl Overlay {
     ) -> Result<Self, OverlayError> {
         let (rows, cols) = (grid.rows(), grid.cols());
         if map.len() != grid.tokens() {
-            return Err(OverlayError::MapLength {
-                rows,
-                cols,
-                expected: grid.tokens(),
-                got: map.len(),
-            });
+            return Err(OverlayError::MapLength { rows, cols, expected: grid.tokens(), got: map.len() });
         }
         let (want, size) = (grid.photo_size(), photo.size());
         if want != size {
-            let (
-                UVec2 {
-                    x: want_width,
-                    y: want_height,
-                },
-                UVec2 { x: width, y: height },
-            ) = (want, size);
-            return Err(OverlayError::PhotoSize {
-                want_width,
-                want_height,
-                width,
-                height,
-            });
+            let (UVec2 { x: want_width, y: want_height }, UVec2 { x: width, y: height }) = (want, size);
+            return Err(OverlayError::PhotoSize { want_width, want_height, width, height });
         }
         for &query in queries {
             grid.token_at(query)?;
@@ -181,37 +160,23 @@ impl Overlay {
         let photo_per_drawn = size.as_dvec2() / drawn.as_dvec2();
         let token_per_photo = DVec2::ONE / grid.effective_stride();
         let stride = layout.canvas.x as usize * 3;
-        picture
-            .par_chunks_exact_mut(stride)
-            .take(drawn.y as usize)
-            .enumerate()
-            .for_each(|(y, line)| {
-                for (x, pixel) in line.chunks_exact_mut(3).take(drawn.x as usize).enumerate() {
-                    let at = (DVec2::new(x as f64, y as f64) + 0.5) * photo_per_drawn * token_per_photo - 0.5;
-                    let base = grey(
-                        display
-                            .picture
-                            .get_pixel(x as u32 / enlarge, y as u32 / enlarge)
-                            .0,
-                    );
-                    let colour = match sampler.at(at) {
-                        Some(value) => table[scale.index(value)].map(|c| blend(base, c, options.opacity)),
-                        None => NOT_FINITE_COLOUR,
-                    };
-                    pixel.copy_from_slice(&colour);
-                }
-            });
+        picture.par_chunks_exact_mut(stride).take(drawn.y as usize).enumerate().for_each(|(y, line)| {
+            for (x, pixel) in line.chunks_exact_mut(3).take(drawn.x as usize).enumerate() {
+                let at = (DVec2::new(x as f64, y as f64) + 0.5) * photo_per_drawn * token_per_photo - 0.5;
+                let base = grey(display.picture.get_pixel(x as u32 / enlarge, y as u32 / enlarge).0);
+                let colour = match sampler.at(at) {
+                    Some(value) => table[scale.index(value)].map(|c| blend(base, c, options.opacity)),
+                    None => NOT_FINITE_COLOUR,
+                };
+                pixel.copy_from_slice(&colour);
+            }
+        });
         for &query in queries {
             let at = ((query.as_dvec2() + 0.5) / photo_per_drawn).floor().as_ivec2();
             mark(&mut picture, at, drawn, layout.text_scale);
         }
         layout.colour_bar(&mut picture, &scale);
-        Ok(Self {
-            picture,
-            palette: scale.palette,
-            range: (scale.low, scale.high),
-            notices,
-        })
+        Ok(Self { picture, palette: scale.palette, range: (scale.low, scale.high), notices })
     }
 
     /// Saves the picture under `path`; see [`save_picture`].
@@ -230,10 +195,7 @@ impl Overlay {
 pub fn save_picture(picture: &RgbImage, path: impl AsRef<Path>) -> Result<(), OverlayError> {
     let path = path.as_ref();
     let shown = path.display().to_string();
-    let fail = |reason: String| OverlayError::Write {
-        path: shown.clone(),
-        reason,
-    };
+    let fail = |reason: String| OverlayError::Write { path: shown.clone(), reason };
     let format = match ImageFormat::from_path(path) {
         Ok(
             format @ (ImageFormat::Png
@@ -246,9 +208,7 @@ pub fn save_picture(picture: &RgbImage, path: impl AsRef<Path>) -> Result<(), Ov
         _ => return Err(OverlayError::Suffix { path: shown }),
     };
     let mut bytes = Vec::new();
-    picture
-        .write_to(&mut Cursor::new(&mut bytes), format)
-        .map_err(|e| fail(e.to_string()))?;
+    picture.write_to(&mut Cursor::new(&mut bytes), format).map_err(|e| fail(e.to_string()))?;
     if path.is_dir() {
         return Err(fail("it is a folder".to_owned()));
     }
@@ -257,9 +217,7 @@ pub fn save_picture(picture: &RgbImage, path: impl AsRef<Path>) -> Result<(), Ov
     written.map_err(|e| {
         // Only a file of ours can be at `part`. If it cannot be removed either, the first reason is the one to tell.
         let left = if e.kind() != std::io::ErrorKind::AlreadyExists && part.exists() {
-            std::fs::remove_file(&part)
-                .err()
-                .map(|r| format!(" (`{}` is left: {r})", part.display()))
+            std::fs::remove_file(&part).err().map(|r| format!(" (`{}` is left: {r})", part.display()))
         } else {
             None
         };
@@ -274,10 +232,7 @@ fn part_path(path: &Path) -> Option<PathBuf> {
 }
 
 fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(path)?;
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }
@@ -285,28 +240,16 @@ fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 impl OverlayOptions {
     fn check(&self) -> Result<(), OverlayError> {
         if !(0.0..=1.0).contains(&self.opacity) {
-            return Err(OverlayError::Option {
-                what: "opacity",
-                got: self.opacity,
-                expected: "0 to 1",
-            });
+            return Err(OverlayError::Option { what: "opacity", got: self.opacity, expected: "0 to 1" });
         }
         if self.max_side == 0 {
-            return Err(OverlayError::Option {
-                what: "max_side",
-                got: 0.0,
-                expected: "at least 1 pixel",
-            });
+            return Err(OverlayError::Option { what: "max_side", got: 0.0, expected: "at least 1 pixel" });
         }
         if let Some((low, high)) = self.range
             && !(low.is_finite() && high.is_finite() && low < high)
         {
             let expected = "finite ends with low < high";
-            return Err(OverlayError::Option {
-                what: "width of the value range",
-                got: high - low,
-                expected,
-            });
+            return Err(OverlayError::Option { what: "width of the value range", got: high - low, expected });
         }
         Ok(())
     }
@@ -327,14 +270,10 @@ impl ValueScale {
         let finite = || map.iter().filter(|v| v.is_finite()).map(|&v| f64::from(v));
         let gaps = map.len() - finite().count();
         if gaps > 0 {
-            notices.push(format!(
-                "{gaps} of {} map values are not finite; drawn in magenta",
-                map.len()
-            ));
+            notices.push(format!("{gaps} of {} map values are not finite; drawn in magenta", map.len()));
         }
-        let (least, most) = finite().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| {
-            (a.min(v), b.max(v))
-        });
+        let (least, most) =
+            finite().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
         let largest = finite().fold(0.0, |m: f64, v| m.max(v.abs()));
         let palette = options.palette.unwrap_or(if least < -NEGATIVE_SHARE * largest {
             Palette::Diverging
@@ -358,9 +297,7 @@ impl ValueScale {
     }
 
     fn table(&self) -> Vec<[u8; 3]> {
-        (0..=Self::STEPS)
-            .map(|i| self.palette.colour(i as f64 / Self::STEPS as f64))
-            .collect()
+        (0..=Self::STEPS).map(|i| self.palette.colour(i as f64 / Self::STEPS as f64)).collect()
     }
 
     /// Numbers at equal steps from `high` down to `low`.
@@ -368,12 +305,7 @@ impl ValueScale {
         let largest = self.low.abs().max(self.high.abs());
         let last = Self::TICKS - 1;
         (0..=last)
-            .map(|tick| {
-                number(
-                    self.high + (self.low - self.high) * tick as f64 / last as f64,
-                    largest,
-                )
-            })
+            .map(|tick| number(self.high + (self.low - self.high) * tick as f64 / last as f64, largest))
             .collect()
     }
 
@@ -443,13 +375,7 @@ impl Layout {
         let bar_width = unit + (unit + unit / 2) + unit + unit * chars + unit / 2;
         let least_height = unit * 2 * (labels.len() as u32 + 3);
         let canvas = UVec2::new(drawn.x + bar_width, drawn.y.max(least_height));
-        Self {
-            canvas,
-            drawn,
-            labels,
-            has_gaps,
-            text_scale,
-        }
+        Self { canvas, drawn, labels, has_gaps, text_scale }
     }
 
     fn colour_bar(&self, picture: &mut RgbImage, scale: &ValueScale) {
@@ -489,11 +415,7 @@ fn number(value: f64, largest: f64) -> String {
     if value.abs() < 1e-9 * largest {
         return "0".to_owned();
     }
-    if (0.095..1000.0).contains(&largest) {
-        format!("{value:.2}")
-    } else {
-        format!("{value:.1e}")
-    }
+    if (0.095..1000.0).contains(&largest) { format!("{value:.2}") } else { format!("{value:.1e}") }
 }
 
 /// Ring and cross around the query, black under white so that it shows on any colour; cut at the photograph's edge.
@@ -548,14 +470,7 @@ fn text(picture: &mut RgbImage, left: u32, top: u32, scale: u32, words: &str) {
         let glyph = BASIC_LEGACY.get(c as usize).copied().unwrap_or([0x7e; 8]);
         for (row, bits) in (0u32..).zip(glyph) {
             for column in (0..8u32).filter(|column| bits >> column & 1 == 1) {
-                fill(
-                    picture,
-                    left + (at * 8 + column) * scale,
-                    top + row * scale,
-                    scale,
-                    scale,
-                    INK,
-                );
+                fill(picture, left + (at * 8 + column) * scale, top + row * scale, scale, scale, INK);
             }
         }
     }

@@ -197,7 +197,8 @@ impl Scene {
         check(options)?;
         let grid = TokenGrid::plan(photo.size(), options.patch, options.stride, options.max_tokens)?;
         let image = photo.working(grid.working_size())?;
-        let fit = FeatureOptions { heads: options.heads, head_dim: options.head_dim, ..FeatureOptions::default() };
+        let fit =
+            FeatureOptions { heads: options.heads, head_dim: options.head_dim, ..FeatureOptions::default() };
         let basis = FeatureBasis::fit(&image, &grid, &fit)?;
         let mut notices: Vec<String> = photo.notices().to_vec();
         notices.extend(grid.notice());
@@ -226,12 +227,24 @@ impl Scene {
         if let (true, RowNormalisation::Map(n)) = (exact, options.normalisation) {
             if n != Normalisation::None {
                 let (expected, remedy) = ("none or sum", "use --path nystrom for row, col, cheap and softpp");
-                return Err(Error::value("normalisation of exact rows", expected, format!("{n:?}").to_lowercase(), remedy).into());
+                return Err(Error::value(
+                    "normalisation of exact rows",
+                    expected,
+                    format!("{n:?}").to_lowercase(),
+                    remedy,
+                )
+                .into());
             }
         }
         if let (false, RowNormalisation::Sum) = (exact, options.normalisation) {
             let remedy = "an approximate row can sum to 0 or less; use --path exact";
-            return Err(Error::value("normalisation of Nyström rows", "none, row, col, cheap or softpp", "sum", remedy).into());
+            return Err(Error::value(
+                "normalisation of Nyström rows",
+                "none, row, col, cheap or softpp",
+                "sum",
+                remedy,
+            )
+            .into());
         }
         let lambda = bandwidths(options, &basis, &image, &grid)?;
 
@@ -291,7 +304,9 @@ impl Scene {
             None => None,
         };
         let status = match self.status {
-            Some(tensor) => program.read(tensor)?.to_f32().chunks_exact(4).map(|c| [c[0], c[1], c[2], c[3]]).collect(),
+            Some(tensor) => {
+                program.read(tensor)?.to_f32().chunks_exact(4).map(|c| [c[0], c[1], c[2], c[3]]).collect()
+            }
             None => Vec::new(),
         };
         Ok(Rows { rows, exact, status, timings, memory: program.memory() })
@@ -307,7 +322,12 @@ impl Scene {
 
 fn check(options: &SceneOptions) -> Result<(), Error> {
     if let Some(lambda) = options.lambda.filter(|l| !(l.is_finite() && *l > 0.0)) {
-        return Err(Error::value("lambda", "a finite number > 0", lambda, "leave it out to have it chosen from the picture"));
+        return Err(Error::value(
+            "lambda",
+            "a finite number > 0",
+            lambda,
+            "leave it out to have it chosen from the picture",
+        ));
     }
     let epsilon = options.attention.epsilon;
     if !(epsilon.is_finite() && epsilon > 0.0) {
@@ -320,7 +340,12 @@ fn narrow(what: &str, x: usize) -> Result<u32, Error> {
     u32::try_from(x).map_err(|_| Error::value(what, "fewer than 2^32", x, "use a smaller picture"))
 }
 
-fn bandwidths(options: &SceneOptions, basis: &FeatureBasis, image: &LinearImage, grid: &TokenGrid) -> Result<Vec<f32>, SceneError> {
+fn bandwidths(
+    options: &SceneOptions,
+    basis: &FeatureBasis,
+    image: &LinearImage,
+    grid: &TokenGrid,
+) -> Result<Vec<f32>, SceneError> {
     if let Some(lambda) = options.lambda {
         return Ok(vec![lambda; options.heads]);
     }
@@ -343,7 +368,14 @@ struct Recorded {
     status: Option<Tensor>,
 }
 
-fn record(basis: &FeatureBasis, grid: &TokenGrid, image: &LinearImage, options: &SceneOptions, exact: bool, queries: u32) -> Result<Recorded, Error> {
+fn record(
+    basis: &FeatureBasis,
+    grid: &TokenGrid,
+    image: &LinearImage,
+    options: &SceneOptions,
+    exact: bool,
+    queries: u32,
+) -> Result<Recorded, Error> {
     let mut graph = Graph::new("map");
     let shape = [narrow("rows", image.rows())?, narrow("columns", image.cols())?, 3];
     let pixels = graph.input("image", shape, DType::F32);
@@ -362,7 +394,11 @@ fn record(basis: &FeatureBasis, grid: &TokenGrid, image: &LinearImage, options: 
     let clicked = graph.transient("queries", [1, heads, queries, d], DType::F32);
     let found = graph.transient("queries exist", [1, heads, queries], DType::U32);
     let params = pool_tokens::Params { grid_cols: tokens };
-    graph.pass(&pool_tokens::SPEC, &params, &[Some(features), None, Some(cells), None, Some(clicked), Some(found)])?;
+    graph.pass(
+        &pool_tokens::SPEC,
+        &params,
+        &[Some(features), None, Some(cells), None, Some(clicked), Some(found)],
+    )?;
 
     let metric = match options.kernel {
         MapKernel::Softmax => 0,
@@ -377,11 +413,24 @@ fn record(basis: &FeatureBasis, grid: &TokenGrid, image: &LinearImage, options: 
     let mut exact_row = None;
     if bare_twin {
         let log_sum = if normalised {
-            let ones = graph.constant("ones", HostTensor::f32([1, heads, tokens, 1], vec![1.0; (heads * tokens) as usize])?);
+            let ones = graph.constant(
+                "ones",
+                HostTensor::f32([1, heads, tokens, 1], vec![1.0; (heads * tokens) as usize])?,
+            );
             let sums = graph.transient("row of ones", [1, heads, queries, 1], DType::F32);
             let log_sum = graph.transient("log sum", [1, heads, queries], DType::F32);
             let params = exact_attention::Params { scale, metric, ..Default::default() };
-            let args = [Some(clicked), Some(features), Some(ones), bandwidth, None, None, None, Some(sums), Some(log_sum)];
+            let args = [
+                Some(clicked),
+                Some(features),
+                Some(ones),
+                bandwidth,
+                None,
+                None,
+                None,
+                Some(sums),
+                Some(log_sum),
+            ];
             graph.pass(&exact_attention::SPEC, &params, &args)?;
             Some(log_sum)
         } else {
@@ -389,7 +438,11 @@ fn record(basis: &FeatureBasis, grid: &TokenGrid, image: &LinearImage, options: 
         };
         let row = graph.transient("exact row", [1, heads, tokens, queries], DType::F32);
         let params = exact_row::Params { scale, metric };
-        graph.pass(&exact_row::SPEC, &params, &[Some(clicked), Some(features), bandwidth, log_sum, None, Some(row)])?;
+        graph.pass(
+            &exact_row::SPEC,
+            &params,
+            &[Some(clicked), Some(features), bandwidth, log_sum, None, Some(row)],
+        )?;
         graph.output(row)?;
         exact_row = Some(row);
     }
@@ -403,18 +456,26 @@ fn record(basis: &FeatureBasis, grid: &TokenGrid, image: &LinearImage, options: 
     let kernel = if metric == 2 { Kernel::Gaussian } else { Kernel::Laplacian };
     let attention = Attention { kernel, normalisation, ..options.attention.clone() };
     let sides = (narrow("grid rows", grid.rows())?, narrow("grid columns", grid.cols())?);
-    let map = attention.record_map(&mut graph, clicked, (features, features), lambda, sides, Masks::default())?;
+    let map =
+        attention.record_map(&mut graph, clicked, (features, features), lambda, sides, Masks::default())?;
     graph.output(map.out)?;
     graph.output(map.status)?;
     Ok(Recorded { graph, inputs, row: map.out, exact_row, status: Some(map.status) })
 }
 
 /// features = patches W + places T, strip by strip so that the patches never exist all at once.
-fn record_features(graph: &mut Graph, basis: &FeatureBasis, grid: &TokenGrid, lab: Tensor, features: Tensor) -> Result<(), Error> {
+fn record_features(
+    graph: &mut Graph,
+    basis: &FeatureBasis,
+    grid: &TokenGrid,
+    lab: Tensor,
+    features: Tensor,
+) -> Result<(), Error> {
     let (heads, tokens, d) = (features.dim(1), features.dim(2), features.dim(3));
     let p = narrow("patch", basis.patch_len())?;
     let weights = graph.constant("W", HostTensor::f32([1, heads, p, d], basis.weights().to_vec())?);
-    let place_weights = graph.constant("T", HostTensor::f32([1, heads, 3, d], basis.place_weights().to_vec())?);
+    let place_weights =
+        graph.constant("T", HostTensor::f32([1, heads, 3, d], basis.place_weights().to_vec())?);
     let place = |token: usize| {
         let at = token_place(grid, token);
         [at.x as f32, at.y as f32, 1.0]
@@ -424,7 +485,12 @@ fn record_features(graph: &mut Graph, basis: &FeatureBasis, grid: &TokenGrid, la
     for first in (0..tokens).step_by(STRIP_TOKENS as usize) {
         let count = STRIP_TOKENS.min(tokens - first);
         let patches = graph.transient("patches", [1, 1, count, p], DType::F32);
-        let params = patchify::Params { patch_size: grid.patch(), stride: grid.stride(), grid_cols: cols, first_token: first };
+        let params = patchify::Params {
+            patch_size: grid.patch(),
+            stride: grid.stride(),
+            grid_cols: cols,
+            first_token: first,
+        };
         graph.pass(&patchify::SPEC, &params, &[Some(lab), Some(patches)])?;
         let places: Vec<f32> = (first..first + count).flat_map(|t| place(t as usize)).collect();
         let places = graph.constant("places", HostTensor::f32([1, 1, count, 3], places)?);

@@ -13,20 +13,11 @@ pub struct Object {
 }
 
 /// The cat in `chelsea.png`; clicks on its tabby face up to the bridge of the nose, not on eyes.
-pub const CAT: Object = Object {
-    photo: "chelsea.png",
-    name: "cat",
-    inside: cat,
-    clickable: tabby_face,
-};
+pub const CAT: Object = Object { photo: "chelsea.png", name: "cat", inside: cat, clickable: tabby_face };
 
 /// The drink in the cup of `coffee.png`; clicks on its light surface, not on its dark upper edge.
-pub const DRINK: Object = Object {
-    photo: "coffee.png",
-    name: "drink",
-    inside: drink,
-    clickable: light_surface,
-};
+pub const DRINK: Object =
+    Object { photo: "coffee.png", name: "drink", inside: drink, clickable: light_surface };
 
 impl Object {
     /// Whether photograph point `at` belongs to the object.
@@ -131,17 +122,12 @@ impl Nystrom {
     pub fn new(q: &[f32], [heads, rows, cols, d]: [usize; 4], lambda: &[f64]) -> Self {
         let n = rows * cols;
         let middle = |cell: usize, side: usize| (cell * side / 7 + (cell + 1) * side / 7) / 2;
-        let landmarks: Vec<usize> = (0..49)
-            .map(|i| middle(i / 7, rows) * cols + middle(i % 7, cols))
-            .collect();
+        let landmarks: Vec<usize> =
+            (0..49).map(|i| middle(i / 7, rows) * cols + middle(i % 7, cols)).collect();
         let heads = (0..heads).map(|h| {
             let row = |token: usize| &q[(h * n + token) * d..(h * n + token + 1) * d];
             let kernel = |a: usize, b: usize| {
-                let distance: f64 = row(a)
-                    .iter()
-                    .zip(row(b))
-                    .map(|(x, y)| f64::from((x - y).abs()))
-                    .sum();
+                let distance: f64 = row(a).iter().zip(row(b)).map(|(x, y)| f64::from((x - y).abs())).sum();
                 (-distance / lambda[h]).exp()
             };
             let c = DMatrix::from_fn(n, 49, |i, j| kernel(i, landmarks[j]));
@@ -152,9 +138,7 @@ impl Nystrom {
             let left = &c * inverse;
             (c, left)
         });
-        Self {
-            heads: heads.collect(),
-        }
+        Self { heads: heads.collect() }
     }
 
     /// Row of `query`, mean over heads, divided by its largest magnitude: `[n]`.

@@ -21,10 +21,7 @@ pub fn test_name(index: usize, info: &wgpu::AdapterInfo) -> String {
 /// Every adapter of this machine with its test name; `WGATTN_TEST_ADAPTERS` (a list of names) narrows it.
 pub fn adapters_by_name() -> Vec<(String, wgpu::Adapter)> {
     let wanted = std::env::var("WGATTN_TEST_ADAPTERS").ok();
-    let named = adapters()
-        .into_iter()
-        .enumerate()
-        .map(|(i, a)| (test_name(i, &a.get_info()), a));
+    let named = adapters().into_iter().enumerate().map(|(i, a)| (test_name(i, &a.get_info()), a));
     let mut list: Vec<(String, wgpu::Adapter)> = Vec::new();
     for (name, adapter) in named {
         let asked = wanted.as_ref().is_none_or(|w| w.split(',').any(|x| x == name));
@@ -37,11 +34,7 @@ pub fn adapters_by_name() -> Vec<(String, wgpu::Adapter)> {
 
 /// Expected adapters that are not there.
 pub fn missing_adapters(found: &[(String, wgpu::Adapter)]) -> Vec<String> {
-    EXPECTED
-        .iter()
-        .filter(|e| found.iter().all(|(n, _)| n != *e))
-        .map(ToString::to_string)
-        .collect()
+    EXPECTED.iter().filter(|e| found.iter().all(|(n, _)| n != *e)).map(ToString::to_string).collect()
 }
 
 /// Whether the environment says that an adapter must be there.
@@ -72,18 +65,13 @@ pub fn trials(tests: &[(&str, OnBackend)]) -> Vec<Trial> {
             WgpuBackend::on_adapter(adapter, Options::default()).expect("the adapter gives a device");
         for &(name, test) in tests {
             let backend = backend.clone();
-            trials.push(Trial::test(format!("{name}::{device}"), move || {
-                test(&backend).map_err(Failed::from)
-            }));
+            trials
+                .push(Trial::test(format!("{name}::{device}"), move || test(&backend).map_err(Failed::from)));
         }
     }
     for missing in missing_adapters(&found) {
         let reason = format!("no {missing} adapter on this machine");
-        trials.push(absent(
-            &format!("adapter::{missing}"),
-            &reason,
-            required(&missing),
-        ));
+        trials.push(absent(&format!("adapter::{missing}"), &reason, required(&missing)));
     }
     trials
 }
@@ -92,10 +80,6 @@ pub fn trials(tests: &[(&str, OnBackend)]) -> Vec<Trial> {
 pub fn absent(name: &str, reason: &str, required: bool) -> Trial {
     let reason = reason.to_string();
     Trial::ignorable_test(name, move || {
-        if required {
-            Err(Failed::from(reason))
-        } else {
-            Ok(libtest_mimic::Completion::ignored_with(reason))
-        }
+        if required { Err(Failed::from(reason)) } else { Ok(libtest_mimic::Completion::ignored_with(reason)) }
     })
 }

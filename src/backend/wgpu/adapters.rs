@@ -81,7 +81,10 @@ fn report(index: usize, adapter: &::wgpu::Adapter) -> AdapterReport {
             ("max_storage_buffer_binding_size", u64::from(limits.max_storage_buffer_binding_size)),
             ("max_buffer_size", limits.max_buffer_size),
             ("max_compute_workgroup_storage_size", u64::from(limits.max_compute_workgroup_storage_size)),
-            ("max_compute_invocations_per_workgroup", u64::from(limits.max_compute_invocations_per_workgroup)),
+            (
+                "max_compute_invocations_per_workgroup",
+                u64::from(limits.max_compute_invocations_per_workgroup),
+            ),
             ("max_compute_workgroups_per_dimension", u64::from(limits.max_compute_workgroups_per_dimension)),
             ("max_storage_buffers_per_shader_stage", u64::from(limits.max_storage_buffers_per_shader_stage)),
             ("max_texture_dimension_2d", u64::from(limits.max_texture_dimension_2d)),

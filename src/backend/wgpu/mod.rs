@@ -26,6 +26,9 @@ use std::sync::{Arc, Mutex};
 /// Transient bytes that composed operations stay under unless told otherwise.
 pub const DEFAULT_MEMORY_BUDGET: u64 = 192 << 20;
 
+/// Loop rounds of one invocation after which llvmpipe ends its loops, less a margin for fixed ones.
+const LLVMPIPE_LOOP_ROUNDS: u64 = 65_000;
+
 /// Called with the pipelines made so far, the pipelines in all, and the kernel's name.
 pub type Progress<'a> = &'a mut dyn FnMut(usize, usize, &str);
 
@@ -159,7 +162,10 @@ impl WgpuBackend {
         let adapter = device.adapter_info();
         let info = adapters::device_info(&adapter);
         if limits.max_compute_invocations_per_workgroup == 0 {
-            return Err(Error::Unsupported { device: info.name, missing: "no compute shaders; choose another adapter".into() });
+            return Err(Error::Unsupported {
+                device: info.name,
+                missing: "no compute shaders; choose another adapter".into(),
+            });
         }
         let driver = options.driver.unwrap_or(match info.name.to_lowercase() {
             name if name.contains("llvmpipe") => Driver::Llvmpipe,
@@ -169,7 +175,10 @@ impl WgpuBackend {
         let binding = u64::from(limits.max_storage_buffer_binding_size);
         let caps = Caps {
             driver,
-            workgroup_bytes: options.workgroup_bytes.unwrap_or(u32::MAX).min(limits.max_compute_workgroup_storage_size),
+            workgroup_bytes: options
+                .workgroup_bytes
+                .unwrap_or(u32::MAX)
+                .min(limits.max_compute_workgroup_storage_size),
             invocations: limits.max_compute_invocations_per_workgroup,
             storage_binding: options.storage_binding.unwrap_or(u64::MAX).min(binding) & !3,
             buffer: limits.max_buffer_size & !3,
@@ -177,6 +186,7 @@ impl WgpuBackend {
             texture_rows: limits.max_texture_dimension_2d,
             storage_alignment: limits.min_storage_buffer_offset_alignment,
             groups: limits.max_compute_workgroups_per_dimension,
+            loop_rounds: if driver == Driver::Llvmpipe { LLVMPIPE_LOOP_ROUNDS } else { u64::MAX },
             subgroups: features.contains(::wgpu::Features::SUBGROUP),
             memory_budget: options.memory_budget.unwrap_or(DEFAULT_MEMORY_BUDGET),
         };
@@ -206,7 +216,10 @@ impl WgpuBackend {
         })?;
         let backend = Self::with_options(device, queue, options)?;
         let lost = Arc::clone(&backend.core.lost);
-        backend.core.device.set_device_lost_callback(move |reason, message| lost.set(&format!("{reason:?}: {message}")));
+        backend
+            .core
+            .device
+            .set_device_lost_callback(move |reason, message| lost.set(&format!("{reason:?}: {message}")));
         Ok(backend)
     }
 

@@ -58,7 +58,9 @@ fn create(core: &Core, composed: &Composed) -> Pipeline {
         binding: b.number,
         visibility: ::wgpu::ShaderStages::COMPUTE,
         ty: match b.resource {
-            Resource::Storage { write } => buffer_type(::wgpu::BufferBindingType::Storage { read_only: !write }),
+            Resource::Storage { write } => {
+                buffer_type(::wgpu::BufferBindingType::Storage { read_only: !write })
+            }
             Resource::Uniform => buffer_type(::wgpu::BufferBindingType::Uniform),
             Resource::Texture => ::wgpu::BindingType::Texture {
                 sample_type: ::wgpu::TextureSampleType::Float { filterable: false },
@@ -74,7 +76,8 @@ fn create(core: &Core, composed: &Composed) -> Pipeline {
         count: None,
     };
     let entries: Vec<_> = composed.bindings.iter().map(entry).collect();
-    let layout = device.create_bind_group_layout(&::wgpu::BindGroupLayoutDescriptor { label, entries: &entries });
+    let layout =
+        device.create_bind_group_layout(&::wgpu::BindGroupLayoutDescriptor { label, entries: &entries });
     let pipeline_layout = device.create_pipeline_layout(&::wgpu::PipelineLayoutDescriptor {
         label,
         bind_group_layouts: &[Some(&layout)],

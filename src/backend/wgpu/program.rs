@@ -7,7 +7,7 @@ use super::pipeline::{Pipeline, fits, pipeline};
 use super::readback::{Origin, Ticket, row_pitch};
 use super::window::{Window, fold, windows};
 use super::{Core, Progress, WgpuBackend};
-use crate::backend::{Memory, Program, StepTime, Stopwatch, Timings, TimingSource, check_write, known};
+use crate::backend::{Memory, Program, StepTime, Stopwatch, TimingSource, Timings, check_write, known};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Kind, Lowering, PassId, Schedule, Step, TensorInfo};
 use crate::kernel::wgsl::{ParamWord, TEXTURE_WIDTH, UNIFORM_BYTES, compose, param_words};
@@ -85,8 +85,11 @@ impl WgpuProgram {
         core.alive()?;
         let schedule = graph.schedule(Lowering::Device(&core.caps))?;
         let count = schedule.tensors.len();
-        let empty = core.checked("parameters", || buffer(&core, "params", 4, ::wgpu::BufferUsages::UNIFORM))?;
-        let dummy = |_| buffer(&core, "absent port", 16, ::wgpu::BufferUsages::STORAGE | ::wgpu::BufferUsages::COPY_SRC);
+        let empty =
+            core.checked("parameters", || buffer(&core, "params", 4, ::wgpu::BufferUsages::UNIFORM))?;
+        let dummy = |_| {
+            buffer(&core, "absent port", 16, ::wgpu::BufferUsages::STORAGE | ::wgpu::BufferUsages::COPY_SRC)
+        };
         let dummies = core.checked("absent ports", || (0..8).map(dummy).collect())?;
         let mut program = Self {
             given: vec![false; count],
@@ -136,7 +139,8 @@ impl WgpuProgram {
                     if slots[slot].is_none() {
                         slots[slot] = Some(storage(&core, &format!("slot {slot}"), bytes)?);
                     }
-                    let buffer = slots[slot].clone().ok_or_else(|| core.failed("memory", "a slot is missing"))?;
+                    let buffer =
+                        slots[slot].clone().ok_or_else(|| core.failed("memory", "a slot is missing"))?;
                     Object::Buffer { buffer, offset: 0, size: bytes }
                 }
                 _ => object(&core, &info)?,
@@ -196,11 +200,27 @@ impl WgpuProgram {
         }))
     }
 
-    fn try_variant(&mut self, step: &Step, variant: &'static Variant) -> std::result::Result<Prepared, Refusal> {
+    fn try_variant(
+        &mut self,
+        step: &Step,
+        variant: &'static Variant,
+    ) -> std::result::Result<Prepared, Refusal> {
         let core = Arc::clone(&self.core);
         let spec = step.kernel;
-        if !(variant.suits)(&step.dims, &step.params, &core.caps) || (variant.subgroups && !core.caps.subgroups) {
+        if !(variant.suits)(&step.dims, &step.params, &core.caps)
+            || (variant.subgroups && !core.caps.subgroups)
+        {
             return Err(Refusal::Unsuitable);
+        }
+        let rounds = (variant.rounds)(&step.dims);
+        if rounds > core.caps.loop_rounds {
+            return Err(Refusal::Error(Error::Limit {
+                what: format!("loop rounds of one invocation of {}/{}", spec.name, variant.name),
+                requested: rounds,
+                allowed: core.caps.loop_rounds,
+                remedy: "this driver cuts longer loops short; use fewer tokens per head, or another device"
+                    .into(),
+            }));
         }
         let present: Vec<bool> = step.args.iter().map(Option::is_some).collect();
         let composed = compose(spec, variant, &step.dims, &step.params, &present)?;
@@ -209,7 +229,9 @@ impl WgpuProgram {
         let bases = self.bases(step)?;
         let list = windows(spec, variant, &step.params, &step.dims, &shapes, &bases, &core.caps)?;
         for (i, _) in spec.ports.iter().enumerate().filter(|(_, p)| variant.vec4.contains(&p.name)) {
-            let aligned = |w: &Window| w.ports[i].is_none_or(|p| p.from % 4 == 0 && p.len % 4 == 0 && p.before % 4 == 0);
+            let aligned = |w: &Window| {
+                w.ports[i].is_none_or(|p| p.from % 4 == 0 && p.len % 4 == 0 && p.before % 4 == 0)
+            };
             if !list.iter().all(aligned) {
                 return Err(Refusal::Unsuitable);
             }
@@ -232,7 +254,8 @@ impl WgpuProgram {
             let index = step.kernel.port_index(name).unwrap_or_default();
             let (Some(tensor), Some(part)) = (step.args[index], window.ports[index]) else { continue };
             let bytes = part.len * tensor.dtype().bytes();
-            let rows = u32::try_from(bytes.div_ceil(u64::from(TEXTURE_WIDTH) * 16)).unwrap_or(u32::MAX).max(1);
+            let rows =
+                u32::try_from(bytes.div_ceil(u64::from(TEXTURE_WIDTH) * 16)).unwrap_or(u32::MAX).max(1);
             let key = (*class, if *class == Class::Texture { rows.next_power_of_two() } else { 0 }, number);
             let core = Arc::clone(&self.core);
             let to = match self.stages.get(&key) {
@@ -261,7 +284,8 @@ impl WgpuProgram {
             });
         }
         let core = Arc::clone(&self.core);
-        self.params = core.checked("parameters", || buffer(&core, "params", bytes, ::wgpu::BufferUsages::UNIFORM))?;
+        self.params =
+            core.checked("parameters", || buffer(&core, "params", bytes, ::wgpu::BufferUsages::UNIFORM))?;
         Ok(())
     }
 
@@ -289,7 +313,9 @@ impl WgpuProgram {
                 None => part_of(&self.params, number * PARAMS_STRIDE, block),
                 Some(port) => match step.args[port] {
                     None => {
-                        let dummy = spare.next().ok_or_else(|| self.core.failed(step.kernel.name, "more absent ports than dummies"))?;
+                        let dummy = spare.next().ok_or_else(|| {
+                            self.core.failed(step.kernel.name, "more absent ports than dummies")
+                        })?;
                         part_of(dummy, 0, 16)
                     }
                     Some(tensor) => self.resource(step, port, tensor, prepared.variant, launch)?,
@@ -316,9 +342,9 @@ impl WgpuProgram {
     ) -> Result<::wgpu::BindingResource<'a>> {
         let name = step.kernel.ports[port].name;
         if let Some(staged) = variant.classes.iter().position(|(n, _)| *n == name) {
-            let place = variant.classes[..staged].iter().filter(|(n, _)| {
-                step.kernel.port_index(n).is_some_and(|i| step.args[i].is_some())
-            });
+            let place = variant.classes[..staged]
+                .iter()
+                .filter(|(n, _)| step.kernel.port_index(n).is_some_and(|i| step.args[i].is_some()));
             return Ok(match &launch.copies[place.count()].to {
                 Stage::Uniform(buffer) => part_of(buffer, 0, UNIFORM_BYTES),
                 Stage::Texture(_, view) => ::wgpu::BindingResource::TextureView(view),
@@ -328,7 +354,8 @@ impl WgpuProgram {
             (Object::Texture { view, .. }, _) => Ok(::wgpu::BindingResource::TextureView(view)),
             (Object::Buffer { buffer, size, offset }, Some(part)) => {
                 let (start, _) = self.aligned(tensor, part.from);
-                let end = ((part.from + part.len) * tensor.dtype().bytes()).next_multiple_of(4).min(offset + size);
+                let end =
+                    ((part.from + part.len) * tensor.dtype().bytes()).next_multiple_of(4).min(offset + size);
                 Ok(part_of(buffer, start, end.saturating_sub(start).max(4)))
             }
             _ => Err(self.core.failed(step.kernel.name, format!("port `{name}` has no part"))),
@@ -338,7 +365,8 @@ impl WgpuProgram {
     /// Byte at which a binding may begin, and the element's distance from it.
     fn aligned(&self, tensor: Tensor, element: u64) -> (u64, u64) {
         let bytes = element * tensor.dtype().bytes();
-        let start = bytes / u64::from(self.core.caps.storage_alignment) * u64::from(self.core.caps.storage_alignment);
+        let start =
+            bytes / u64::from(self.core.caps.storage_alignment) * u64::from(self.core.caps.storage_alignment);
         (start, (bytes - start) / tensor.dtype().bytes())
     }
 
@@ -363,7 +391,9 @@ impl WgpuProgram {
         // Element positions fit 32 bits: a binding is at most 4 GiB. Subtracting the heads before may wrap, and the
         // shader's additions wrap back.
         let word32 = |x: u64| (x as u32).to_le_bytes();
-        let part = |i: usize| window.ports[i].unwrap_or(super::window::Part { from: 0, len: 0, before: 0, strides: (0, 0) });
+        let part = |i: usize| {
+            window.ports[i].unwrap_or(super::window::Part { from: 0, len: 0, before: 0, strides: (0, 0) })
+        };
         match *word {
             ParamWord::Live(i) => [0, 1, 2, 3].map(|b| step.params[4 * i + b]),
             ParamWord::Dim("b") => step.dims.size("b").to_le_bytes(),
@@ -402,7 +432,10 @@ impl WgpuProgram {
         let inside = offset.checked_add(needed.next_multiple_of(4)).is_some_and(|end| end <= buffer.size());
         if bytes != needed || !offset.is_multiple_of(4) || !inside {
             return Err(wrong(
-                format!("a slice of {needed} bytes at a multiple of 4 inside the buffer's {} bytes", buffer.size()),
+                format!(
+                    "a slice of {needed} bytes at a multiple of 4 inside the buffer's {} bytes",
+                    buffer.size()
+                ),
                 format!("{bytes} bytes at offset {offset}"),
             ));
         }
@@ -418,7 +451,11 @@ impl WgpuProgram {
     /// Errors: [`Error::Data`] for another size, format or usage.
     pub fn bind_texture(&mut self, tensor: Tensor, texture: &::wgpu::Texture) -> Result<()> {
         let info = self.bindable(tensor)?;
-        let usage = if info.kind == Kind::Input { ::wgpu::TextureUsages::TEXTURE_BINDING } else { ::wgpu::TextureUsages::STORAGE_BINDING };
+        let usage = if info.kind == Kind::Input {
+            ::wgpu::TextureUsages::TEXTURE_BINDING
+        } else {
+            ::wgpu::TextureUsages::STORAGE_BINDING
+        };
         let fits = info.dtype == DType::Rgba8
             && texture.height() == tensor.dim(0)
             && texture.width() == tensor.dim(1)
@@ -427,8 +464,17 @@ impl WgpuProgram {
         if !fits {
             return Err(Error::Data {
                 tensor: info.name.clone(),
-                expected: format!("an Rgba8Unorm texture of [rows, cols] = {} with usage {usage:?}", tensor.shape()),
-                got: format!("{:?} of [{}, {}] with {:?}", texture.format(), texture.height(), texture.width(), texture.usage()),
+                expected: format!(
+                    "an Rgba8Unorm texture of [rows, cols] = {} with usage {usage:?}",
+                    tensor.shape()
+                ),
+                got: format!(
+                    "{:?} of [{}, {}] with {:?}",
+                    texture.format(),
+                    texture.height(),
+                    texture.width(),
+                    texture.usage()
+                ),
             });
         }
         let view = texture.create_view(&::wgpu::TextureViewDescriptor::default());
@@ -439,7 +485,10 @@ impl WgpuProgram {
         self.core.alive()?;
         let info = known(&self.schedule, tensor)?.clone();
         if info.base.is_some() || !matches!(info.kind, Kind::Input | Kind::Output) {
-            return Err(Error::Tensor { tensor: info.name, reason: "only inputs and outputs can be bound".into() });
+            return Err(Error::Tensor {
+                tensor: info.name,
+                reason: "only inputs and outputs can be bound".into(),
+            });
         }
         Ok(info)
     }
@@ -474,7 +523,9 @@ impl WgpuProgram {
         self.bindable(tensor)?;
         match self.object(tensor.id)? {
             Object::Buffer { buffer, offset, size } => Ok((buffer, *offset, *size)),
-            Object::Texture { .. } => Err(Error::Tensor { tensor: self.name(tensor), reason: "is a texture: use `texture`".into() }),
+            Object::Texture { .. } => {
+                Err(Error::Tensor { tensor: self.name(tensor), reason: "is a texture: use `texture`".into() })
+            }
         }
     }
 
@@ -485,7 +536,9 @@ impl WgpuProgram {
         self.bindable(tensor)?;
         match self.object(tensor.id)? {
             Object::Texture { texture, .. } => Ok(texture),
-            Object::Buffer { .. } => Err(Error::Tensor { tensor: self.name(tensor), reason: "is a buffer: use `buffer`".into() }),
+            Object::Buffer { .. } => {
+                Err(Error::Tensor { tensor: self.name(tensor), reason: "is a buffer: use `buffer`".into() })
+            }
         }
     }
 
@@ -507,9 +560,13 @@ impl WgpuProgram {
 
     fn encode_uploads(&mut self, encoder: &mut ::wgpu::CommandEncoder) -> Result<()> {
         self.core.alive()?;
-        if let Some((info, _)) = self.schedule.tensors.iter().zip(&self.given).find(|(t, given)| {
-            t.kind == Kind::Input && t.base.is_none() && !**given
-        }) {
+        if let Some((info, _)) = self
+            .schedule
+            .tensors
+            .iter()
+            .zip(&self.given)
+            .find(|(t, given)| t.kind == Kind::Input && t.base.is_none() && !**given)
+        {
             return Err(Error::Data {
                 tensor: info.name.clone(),
                 expected: "numbers: call `write` or `bind` first".into(),
@@ -615,7 +672,11 @@ impl WgpuProgram {
                     let mut target = texture.as_image_copy();
                     target.origin = ::wgpu::Origin3d { x: 0, y: row, z: 0 };
                     let size = ::wgpu::Extent3d { width, height, depth_or_array_layers: 1 };
-                    encoder.copy_buffer_to_texture(::wgpu::TexelCopyBufferInfo { buffer, layout }, target, size);
+                    encoder.copy_buffer_to_texture(
+                        ::wgpu::TexelCopyBufferInfo { buffer, layout },
+                        target,
+                        size,
+                    );
                 };
                 copy_rows(copy.offset, 0, TEXTURE_WIDTH, rows);
                 copy_rows(copy.offset + u64::from(rows) * line, rows, rest, 1);
@@ -635,7 +696,9 @@ impl WgpuProgram {
             return Err(Error::Tensor { tensor: info.name.clone(), reason });
         }
         let origin = match self.object(base)? {
-            Object::Buffer { buffer, offset, .. } => Origin::Buffer(buffer, offset + from * info.dtype.bytes()),
+            Object::Buffer { buffer, offset, .. } => {
+                Origin::Buffer(buffer, offset + from * info.dtype.bytes())
+            }
             Object::Texture { texture, .. } => Origin::Texture(texture),
         };
         Ticket::encode(&self.core, encoder, origin, tensor.shape(), tensor.dtype())
@@ -658,7 +721,9 @@ impl WgpuProgram {
     }
 
     fn encoder(&self) -> ::wgpu::CommandEncoder {
-        self.core.device.create_command_encoder(&::wgpu::CommandEncoderDescriptor { label: Some(&self.schedule.label) })
+        self.core
+            .device
+            .create_command_encoder(&::wgpu::CommandEncoderDescriptor { label: Some(&self.schedule.label) })
     }
 
     /// One submission per step, each timed by the device where it can and by the host's clocks in any case.
@@ -666,7 +731,8 @@ impl WgpuProgram {
         let mut encoder = self.encoder();
         self.encode_uploads(&mut encoder)?;
         self.submit(encoder, "uploads")?;
-        let queries = if self.core.timestamps { Some(super::timing::Queries::new(&self.core)?) } else { None };
+        let queries =
+            if self.core.timestamps { Some(super::timing::Queries::new(&self.core)?) } else { None };
         let mut source = if queries.is_some() { TimingSource::Timestamp } else { TimingSource::Wall };
         let mut times = Vec::new();
         for index in 0..self.steps.len() {
@@ -682,7 +748,8 @@ impl WgpuProgram {
             let copied = self.steps[index].launches.iter().any(|l| !l.copies.is_empty());
             if !copied {
                 let timestamp_writes = queries.as_ref().map(super::timing::Queries::writes);
-                let mut pass = encoder.begin_compute_pass(&::wgpu::ComputePassDescriptor { label: None, timestamp_writes });
+                let mut pass = encoder
+                    .begin_compute_pass(&::wgpu::ComputePassDescriptor { label: None, timestamp_writes });
                 self.steps[index].launches.iter().for_each(|l| self.encode_launch(&mut pass, index, l));
             }
             if let Some(queries) = queries.as_ref().filter(|_| !copied) {
@@ -715,7 +782,11 @@ impl WgpuProgram {
 /// Whether a list such as `matmul/plain,kernel_matrix/tile64` lets a kernel use a variant; kernels it does not name are
 /// free.
 fn allowed(list: &str, kernel: &str, variant: &str) -> bool {
-    let mut of_kernel = list.split(',').filter_map(|entry| entry.trim().split_once('/')).filter(|(k, _)| *k == kernel).peekable();
+    let mut of_kernel = list
+        .split(',')
+        .filter_map(|entry| entry.trim().split_once('/'))
+        .filter(|(k, _)| *k == kernel)
+        .peekable();
     of_kernel.peek().is_none() || of_kernel.any(|(_, v)| v == variant)
 }
 
@@ -908,5 +979,9 @@ fn padded_rows(data: &HostTensor) -> Vec<u8> {
 }
 
 fn part_of(buffer: &::wgpu::Buffer, offset: u64, bytes: u64) -> ::wgpu::BindingResource<'_> {
-    ::wgpu::BindingResource::Buffer(::wgpu::BufferBinding { buffer, offset, size: ::wgpu::BufferSize::new(bytes) })
+    ::wgpu::BindingResource::Buffer(::wgpu::BufferBinding {
+        buffer,
+        offset,
+        size: ::wgpu::BufferSize::new(bytes),
+    })
 }

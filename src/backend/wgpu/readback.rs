@@ -59,7 +59,9 @@ impl Ticket {
             })
         })?;
         match origin {
-            Origin::Buffer(source, offset) => encoder.copy_buffer_to_buffer(source, offset, &buffer, 0, bytes),
+            Origin::Buffer(source, offset) => {
+                encoder.copy_buffer_to_buffer(source, offset, &buffer, 0, bytes)
+            }
             Origin::Texture(texture) => encoder.copy_texture_to_buffer(
                 texture.as_image_copy(),
                 ::wgpu::TexelCopyBufferInfo {
@@ -123,10 +125,15 @@ impl Ticket {
 
     fn take(&self) -> Result<HostTensor> {
         let view = self.buffer.slice(..).get_mapped_range().map_err(|e| self.core.failed("readback", e))?;
-        let bytes = if self.dtype == DType::Rgba8 { without_padding(&view, self.shape) } else { view.to_vec() };
+        let bytes =
+            if self.dtype == DType::Rgba8 { without_padding(&view, self.shape) } else { view.to_vec() };
         drop(view);
         self.buffer.unmap();
-        HostTensor::from_device_bytes(self.shape, self.dtype, &bytes[..(self.shape.len() * self.dtype.bytes()).next_multiple_of(4) as usize])
+        HostTensor::from_device_bytes(
+            self.shape,
+            self.dtype,
+            &bytes[..(self.shape.len() * self.dtype.bytes()).next_multiple_of(4) as usize],
+        )
     }
 }
 

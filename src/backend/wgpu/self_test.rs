@@ -45,7 +45,7 @@ pub enum SelfTestFailure {
         check: &'static str,
         /// What it said.
         #[source]
-        error: Error,
+        error: Box<Error>,
     },
 }
 
@@ -136,8 +136,11 @@ pub fn run_checks(
 ) -> std::result::Result<(), SelfTestFailure> {
     for check in checks() {
         let (device, name) = (backend.info().name, check.name);
-        let mut got =
-            answer(backend, &check).map_err(|error| SelfTestFailure::Refused { device: device.clone(), check: name, error })?;
+        let mut got = answer(backend, &check).map_err(|error| SelfTestFailure::Refused {
+            device: device.clone(),
+            check: name,
+            error: Box::new(error),
+        })?;
         observe(name, &mut got);
         got.resize(check.expected.len(), f64::NAN);
         let wrong = got.iter().zip(&check.expected).position(|(got, expected)| got != expected);
@@ -198,7 +201,9 @@ fn record(info: &DeviceInfo) -> String {
 
 /// A name for the file: the record's FNV-1a hash.
 fn file_name(record: &str) -> String {
-    let hash = record.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+    let hash = record
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
     format!("self-test-{hash:016x}.txt")
 }
 

@@ -25,7 +25,12 @@ impl Queries {
         core.checked("timestamps", || {
             let make = |label, usage| {
                 let (size, mapped_at_creation) = (16, false);
-                core.device.create_buffer(&::wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation })
+                core.device.create_buffer(&::wgpu::BufferDescriptor {
+                    label: Some(label),
+                    size,
+                    usage,
+                    mapped_at_creation,
+                })
             };
             Self {
                 set: core.device.create_query_set(&::wgpu::QuerySetDescriptor {
@@ -33,8 +38,14 @@ impl Queries {
                     ty: ::wgpu::QueryType::Timestamp,
                     count: 2,
                 }),
-                resolved: make("wgattn/ticks", ::wgpu::BufferUsages::QUERY_RESOLVE | ::wgpu::BufferUsages::COPY_SRC),
-                readable: make("wgattn/ticks read", ::wgpu::BufferUsages::MAP_READ | ::wgpu::BufferUsages::COPY_DST),
+                resolved: make(
+                    "wgattn/ticks",
+                    ::wgpu::BufferUsages::QUERY_RESOLVE | ::wgpu::BufferUsages::COPY_SRC,
+                ),
+                readable: make(
+                    "wgattn/ticks read",
+                    ::wgpu::BufferUsages::MAP_READ | ::wgpu::BufferUsages::COPY_DST,
+                ),
             }
         })
     }

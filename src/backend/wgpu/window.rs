@@ -99,7 +99,11 @@ pub(crate) fn windows(
             Class::Uniform => UNIFORM_BYTES,
             Class::Texture => u64::from(TEXTURE_WIDTH) * u64::from(caps.texture_rows) * 16,
         };
-        let unit = if headed && d.len() > 2 { units.iter().find(|(n, _)| *n == port.dims[2]).map(|u| u64::from(u.1)) } else { None };
+        let unit = if headed && d.len() > 2 {
+            units.iter().find(|(n, _)| *n == port.dims[2]).map(|u| u64::from(u.1))
+        } else {
+            None
+        };
         Some(Operand { port, shape, base: bases[i], limit, inner, full, unit })
     };
     let operands: Vec<Option<Operand<'_>>> = spec.ports.iter().enumerate().map(operand).collect();
@@ -111,7 +115,9 @@ pub(crate) fn windows(
     };
     let present = || operands.iter().flatten();
     // Ports that all heads share, and ports without heads, are bound whole.
-    if let Some(o) = present().find(|o| !o.full && (o.unit.is_none() || o.bytes(o.inner) <= o.limit) && o.bytes(o.shape.len()) > o.limit) {
+    if let Some(o) = present().find(|o| {
+        !o.full && (o.unit.is_none() || o.bytes(o.inner) <= o.limit) && o.bytes(o.shape.len()) > o.limit
+    }) {
         return Err(too_large(o, o.bytes(o.shape.len())));
     }
     let fitting = present().filter(|o| o.full && o.inner > 0).map(|o| o.limit / o.bytes(o.inner)).min();
@@ -127,7 +133,8 @@ pub(crate) fn windows(
             let count = per_window.min(batches - from);
             let part = |o: &Operand<'_>| {
                 let strides = o.strides();
-                let (from_element, len) = if o.full { (from * o.inner, count * o.inner) } else { (0, o.shape.len()) };
+                let (from_element, len) =
+                    if o.full { (from * o.inner, count * o.inner) } else { (0, o.shape.len()) };
                 let before = if o.full && o.port.broadcast { from * o.inner } else { 0 };
                 Part { from: o.base + from_element, len, before, strides }
             };
@@ -158,14 +165,27 @@ pub(crate) fn windows(
             let part = |o: &Operand<'_>| {
                 let strides = o.strides();
                 let shared = b * strides.0 + h * strides.1;
-                let head = if o.port.broadcast { shared } else if o.full { batch * o.inner } else { 0 };
+                let head = if o.port.broadcast {
+                    shared
+                } else if o.full {
+                    batch * o.inner
+                } else {
+                    0
+                };
                 let before = if o.port.broadcast { head } else { 0 };
                 match o.unit {
                     Some(unit) => {
                         let (first, last) = ((from * unit).min(o.rows()), (to * unit).min(o.rows()));
-                        Part { from: o.base + head + first * o.row(), len: (last - first) * o.row(), before, strides }
+                        Part {
+                            from: o.base + head + first * o.row(),
+                            len: (last - first) * o.row(),
+                            before,
+                            strides,
+                        }
                     }
-                    None if o.full || o.port.broadcast => Part { from: o.base + head, len: o.inner, before, strides },
+                    None if o.full || o.port.broadcast => {
+                        Part { from: o.base + head, len: o.inner, before, strides }
+                    }
                     None => Part { from: o.base, len: o.shape.len(), before: 0, strides },
                 }
             };

@@ -10,7 +10,7 @@
 
 use crate::error::Result;
 use crate::graph::Graph;
-use crate::kernel::wgsl_module::{DISTANCE, EXP, GROUP, KERNEL_MATRIX};
+use crate::kernel::wgsl_module::{EXP, GROUP, Shared};
 use crate::kernel::*;
 use crate::tensor::{DType, Dims, Tensor};
 use crate::{params, reference};
@@ -33,6 +33,16 @@ params! {
         fixed square: u32 = 0,
     }
 }
+
+/// Gaps and kernel values of the two distance kernels.
+pub const DISTANCE: &Shared =
+    &Shared { file: "laplacian/distance.wgsl", body: include_str!("../../../shaders/laplacian/distance.wgsl") };
+
+/// What every variant does to a finished distance.
+const KERNEL_MATRIX: &Shared = &Shared {
+    file: "laplacian/kernel_matrix_common.wgsl",
+    body: include_str!("../../../shaders/laplacian/kernel_matrix_common.wgsl"),
+};
 
 fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     let p = Params::from_bytes(params);
@@ -97,6 +107,7 @@ const fn tile(name: &'static str, constants: fn(&Dims) -> Vec<(&'static str, Con
         suits,
         grid: |d, batches| batches * u64::from(d.size("n").div_ceil(64)) * u64::from(d.size("m").div_ceil(64)),
         loads: |d| Loads { storage: pairs(d) / 32.0, workgroup: pairs(d) / 4.0, ..Loads::default() },
+        rounds: |d| 2 * u64::from(d.size("d")),
         subgroups: false,
     }
 }
@@ -123,6 +134,7 @@ static VARIANTS: &[Variant] = &[
             uniform: pairs(d),
             ..Loads::default()
         },
+        rounds: |d| u64::from(d.size("m")),
         subgroups: false,
     },
     Variant {
@@ -140,6 +152,7 @@ static VARIANTS: &[Variant] = &[
             batches * blocks.div_ceil(64)
         },
         loads: |d| Loads { storage: pairs(d) / 2.0, ..Loads::default() },
+        rounds: |d| u64::from(d.size("d")),
         subgroups: false,
     },
 ];

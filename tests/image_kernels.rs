@@ -72,7 +72,7 @@ fn patches(rows: u32, cols: u32, tokens: u32, params: patchify::Params) -> Vec<f
 
 #[test]
 fn patches_of_their_stride_tile_the_picture() {
-    let params = patchify::Params { patch_size: 2, stride: 2, grid_cols: 2, first_token: 0 };
+    let params = patchify::Params { patch_size: 2, stride: 2, grid_cols: 2, first_token: 0, first_row: 0 };
     let expected = [0., 1., 4., 5., 2., 3., 6., 7., 8., 9., 12., 13., 10., 11., 14., 15.];
     assert_eq!(patches(4, 4, 4, params), expected);
     let strip = patchify::Params { first_token: 2, ..params };
@@ -82,7 +82,7 @@ fn patches_of_their_stride_tile_the_picture() {
 #[test]
 fn wide_patches_are_centred_and_repeat_the_edge() {
     // 3 x 3 around each pixel of a 2 x 2 picture.
-    let params = patchify::Params { patch_size: 3, stride: 1, grid_cols: 2, first_token: 0 };
+    let params = patchify::Params { patch_size: 3, stride: 1, grid_cols: 2, first_token: 0, first_row: 0 };
     let expected = [
         [0., 0., 1., 0., 0., 1., 2., 2., 3.],
         [0., 1., 1., 0., 1., 1., 2., 3., 3.],

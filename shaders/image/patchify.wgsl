@@ -14,7 +14,9 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   let pixel = at % params.p / params.channels;
   let half_patch = params.patch_size / 2u;
   let cell = vec2u(token % params.grid_cols, token / params.grid_cols) * params.stride + params.stride / 2u;
-  let corner = vec2i(cell + vec2u(pixel % params.patch_size, pixel / params.patch_size)) - i32(half_patch);
+  // The given rows are those of the picture from first_row on.
+  let corner = vec2i(cell + vec2u(pixel % params.patch_size, pixel / params.patch_size)) - i32(half_patch)
+    - vec2i(0, i32(params.first_row));
   let place = vec2u(clamp(corner, vec2i(0), vec2i(i32(params.cols) - 1, i32(params.rows) - 1)));
   out[params.out_at + at] = image[params.image_at + (place.y * params.cols + place.x) * params.channels + channel];
 }

@@ -423,7 +423,7 @@ impl Report<'_> {
             format!("{} ({} × {}) at {}", self.file.display(), size.x, size.y, at.join(" ")),
             format!("  device     {} · {}{badge}", info.name, info.backend),
             format!(
-                "  tokens     {} ({} × {}), patch {:.4} px, stride {:.4} px",
+                "  tokens     {} ({} × {}), patch {:.1} px, stride {:.1} px",
                 grid.tokens(),
                 grid.cols(),
                 grid.rows(),
@@ -473,14 +473,24 @@ impl Report<'_> {
                 1e3 * self.first.wall_seconds
             ),
         });
+        // One line per kernel and variant, dearest first; the JSON has every pass.
+        let mut kinds: Vec<(String, usize, f64, Option<f64>)> = Vec::new();
         for step in steps {
-            let cpu = step.cpu_seconds.map_or_else(String::new, |s| format!("  {:>9.3} ms CPU", 1e3 * s));
-            lines.push(format!(
-                "             {:>9.3} ms{cpu}  {}/{}",
-                1e3 * step.seconds,
-                step.kernel,
-                step.variant
-            ));
+            let name = format!("{}/{}", step.kernel, step.variant);
+            match kinds.iter_mut().find(|k| k.0 == name) {
+                Some(kind) => {
+                    kind.1 += 1;
+                    kind.2 += step.seconds;
+                    kind.3 = kind.3.zip(step.cpu_seconds).map(|(a, b)| a + b);
+                }
+                None => kinds.push((name, 1, step.seconds, step.cpu_seconds)),
+            }
+        }
+        kinds.sort_by(|a, b| b.2.total_cmp(&a.2));
+        for (name, count, seconds, cpu) in &kinds {
+            let cpu = cpu.map_or_else(String::new, |s| format!("  {:>8.2} ms CPU", 1e3 * s));
+            let times = if *count > 1 { format!("  × {count}") } else { String::new() };
+            lines.push(format!("             {:>8.2} ms{cpu}  {name}{times}", 1e3 * seconds));
         }
         let memory = self.rows.memory;
         lines.push(format!(

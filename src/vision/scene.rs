@@ -460,8 +460,10 @@ fn record(
     let map =
         attention.record_map(&mut graph, clicked, (features, features), lambda, sides, Masks::default())?;
     graph.output(map.out)?;
-    graph.output(map.status)?;
-    Ok(Recorded { graph, inputs, row: map.out, exact_row, status: Some(map.status) })
+    if let Some(status) = map.status {
+        graph.output(status)?;
+    }
+    Ok(Recorded { graph, inputs, row: map.out, exact_row, status: map.status })
 }
 
 /// features = patches W + places T, strip by strip of token rows, so that neither the picture in OKLab nor the patches ever

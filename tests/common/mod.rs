@@ -1,4 +1,5 @@
 //! Object masks and a small f64 Nyström row for the tests of maps.
+#![allow(dead_code, reason = "each test program uses a part of this")]
 
 use glam::DVec2;
 use image::{GrayImage, Luma};

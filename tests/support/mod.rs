@@ -2,7 +2,12 @@
 #![allow(dead_code, reason = "each test program uses a part of this")]
 
 use libtest_mimic::{Failed, Trial};
+use wgattn::attention::{Attention, Landmarks, Masks, Qkv};
 use wgattn::backend::wgpu::{Options, WgpuBackend, adapters};
+use wgattn::backend::{Backend, Program};
+use wgattn::graph::{Graph, PassId};
+use wgattn::kernels::attention::exact_attention;
+use wgattn::tensor::{DType, HostTensor, Shape, Tensor};
 
 /// Software adapters the suite is meant to run on.
 pub const EXPECTED: [&str; 3] = ["lavapipe", "swiftshader", "gl"];
@@ -74,6 +79,155 @@ pub fn trials(tests: &[(&str, OnBackend)]) -> Vec<Trial> {
         trials.push(absent(&format!("adapter::{missing}"), &reason, required(&missing)));
     }
     trials
+}
+
+/// A test that makes its own devices on an adapter, and what went wrong.
+pub type OnAdapter = fn(&wgpu::Adapter) -> Result<(), Failed>;
+
+/// [`trials`] of tests that make their own devices.
+pub fn adapter_trials(tests: &[(&str, OnAdapter)]) -> Vec<Trial> {
+    let found = adapters_by_name();
+    let mut trials = Vec::new();
+    for (device, adapter) in &found {
+        for &(name, test) in tests {
+            let adapter = adapter.clone();
+            trials.push(Trial::test(format!("{name}::{device}"), move || test(&adapter)));
+        }
+    }
+    for missing in missing_adapters(&found) {
+        let reason = format!("no {missing} adapter on this machine");
+        trials.push(absent(&format!("adapter::{missing}"), &reason, required(&missing)));
+    }
+    trials
+}
+
+/// A device as the humblest host asks for it: no features and default limits, or the smaller ones where the adapter has
+/// no more.
+pub fn humble_device(adapter: &wgpu::Adapter) -> Result<(wgpu::Device, wgpu::Queue), Failed> {
+    let limits = match wgpu::Limits::default() {
+        limits if limits.check_limits(&adapter.limits()) => limits,
+        _ => wgpu::Limits::downlevel_defaults(),
+    };
+    device_with(adapter, wgpu::Features::empty(), limits)
+}
+
+/// A device with these features and limits.
+pub fn device_with(
+    adapter: &wgpu::Adapter,
+    required_features: wgpu::Features,
+    required_limits: wgpu::Limits,
+) -> Result<(wgpu::Device, wgpu::Queue), Failed> {
+    let descriptor =
+        wgpu::DeviceDescriptor { required_features, required_limits, ..wgpu::DeviceDescriptor::default() };
+    Ok(pollster::block_on(adapter.request_device(&descriptor))?)
+}
+
+/// Numbers in [−1, 1) from a seed.
+pub fn random(seed: u32, shape: impl Into<Shape>) -> HostTensor {
+    let shape = shape.into();
+    let mut state = u64::from(seed) + 1;
+    let next = |_| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+    };
+    HostTensor::f32(shape, (0..shape.len()).map(next).collect()).expect("one number per element")
+}
+
+/// Says where two results differ by more than `allowed` of the largest expected number, if they do.
+pub fn close(what: &str, got: &HostTensor, expected: &HostTensor, allowed: f64) -> Result<(), Failed> {
+    let (got, expected) = (got.to_f64(), expected.to_f64());
+    if got.len() != expected.len() {
+        return Err(format!("{what}: {} numbers, expected {}", got.len(), expected.len()).into());
+    }
+    let largest = expected.iter().fold(0.0_f64, |m, x| m.max(x.abs()));
+    let gap = |i: &usize| (got[*i] - expected[*i]).abs();
+    let worse = |a: &usize, b: &usize| gap(a).total_cmp(&gap(b));
+    match (0..got.len()).max_by(worse) {
+        // Not `>`: NaN must fail.
+        Some(i) if !(gap(&i) <= allowed * largest) => Err(format!(
+            "{what}: element {i} is {:e}, expected {:e}; allowed {allowed:e} of the largest, {largest:e}",
+            got[i], expected[i]
+        )
+        .into()),
+        _ => Ok(()),
+    }
+}
+
+/// Attention over random tokens: what the tests of embedding and limits run.
+pub struct Sample {
+    /// The recording.
+    pub graph: Graph,
+    /// Its inputs with their numbers.
+    pub inputs: Vec<(Tensor, HostTensor)>,
+    /// Its output.
+    pub out: Tensor,
+    /// The attention pass.
+    pub pass: PassId,
+}
+
+impl Sample {
+    /// Nyström attention over one batch of `[heads, n, d]` tokens on a grid of one row.
+    pub fn nystrom(attention: &Attention, heads: u32, n: u32, d: u32) -> wgattn::Result<Self> {
+        let mut graph = Graph::new("nystrom");
+        let [q, k, v] = ["q", "k", "v"].map(|name| graph.input(name, [1, heads, n, d], DType::F32));
+        let lambda = graph.input("lambda", [heads], DType::F32);
+        let qkv = Qkv { q, k, v, lambda, grid: (1, n) };
+        let attended = attention.record(&mut graph, qkv, Masks::default())?;
+        graph.output(attended.out)?;
+        Ok(Self { graph, inputs: numbers(&[q, k, v], lambda, d), out: attended.out, pass: attended.pass })
+    }
+
+    /// Exact Laplacian attention of the same shape: 0 divided by the sum of each row, 1 not.
+    pub fn exact(normalise: u32, heads: u32, n: u32, d: u32) -> wgattn::Result<Self> {
+        let mut graph = Graph::new("exact");
+        let [q, k, v] = ["q", "k", "v"].map(|name| graph.input(name, [1, heads, n, d], DType::F32));
+        let lambda = graph.input("lambda", [heads], DType::F32);
+        let out = graph.transient("out", [1, heads, n, d], DType::F32);
+        let params = exact_attention::Params { scale: 1.0, metric: 1, normalise };
+        let args = [Some(q), Some(k), Some(v), Some(lambda), None, None, None, Some(out), None];
+        let pass = graph.pass(&exact_attention::SPEC, &params, &args)?;
+        graph.output(out)?;
+        Ok(Self { graph, inputs: numbers(&[q, k, v], lambda, d), out, pass })
+    }
+
+    /// Rows of the approximate map of the first two tokens.
+    pub fn map(heads: u32, n: u32, d: u32) -> wgattn::Result<Self> {
+        let mut graph = Graph::new("map");
+        let k = graph.input("k", [1, heads, n, d], DType::F32);
+        let queries = graph.input("queries", [1, heads, 2, d], DType::F32);
+        let lambda = graph.input("lambda", [heads], DType::F32);
+        let grid = (1, n);
+        let map = segments().record_map(&mut graph, queries, (k, k), lambda, grid, Masks::default())?;
+        graph.output(map.out)?;
+        Ok(Self { graph, inputs: numbers(&[k, queries], lambda, d), out: map.out, pass: map.pass })
+    }
+
+    /// Gives a program all its inputs.
+    pub fn write(&self, program: &mut dyn Program) -> wgattn::Result<()> {
+        self.inputs.iter().try_for_each(|(tensor, data)| program.write(*tensor, data))
+    }
+
+    /// Compiles, runs and reads on a backend.
+    pub fn result(&self, backend: &dyn Backend) -> wgattn::Result<HostTensor> {
+        let mut program = backend.compile(&self.graph)?;
+        self.write(program.as_mut())?;
+        program.run()?;
+        program.read(self.out)
+    }
+}
+
+/// Nyström attention with 32 segment means: any number of tokens from 32.
+pub fn segments() -> Attention {
+    Attention { landmarks: Landmarks::Segments { count: 32 }, ..Attention::default() }
+}
+
+fn numbers(tensors: &[Tensor], lambda: Tensor, d: u32) -> Vec<(Tensor, HostTensor)> {
+    // The mean distance of two random tokens is 2d/3, so kernel values are about e^−1.3.
+    let bandwidth = 0.5 * d as f32;
+    let heads = lambda.dim(0) as usize;
+    let widths = HostTensor::f32(lambda.shape(), vec![bandwidth; heads]).expect("one bandwidth per head");
+    let random = |(seed, tensor): (usize, &Tensor)| (*tensor, random(seed as u32, tensor.shape()));
+    tensors.iter().enumerate().map(random).chain([(lambda, widths)]).collect()
 }
 
 /// A test that cannot run here: ignored with the reason, or failed where it must run.

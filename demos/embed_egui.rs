@@ -4,7 +4,7 @@
 //! `cargo run --features demo-egui --example embed_egui [IMAGE] [--frames N] [--screenshot FILE]`
 
 use eframe::egui;
-use eframe::egui_wgpu::{Callback, CallbackResources, CallbackTrait, ScreenDescriptor};
+use eframe::egui_wgpu::{Callback, CallbackResources, CallbackTrait, ScreenDescriptor, WgpuSetup};
 use live_map::{AnyError, LiveMap, Options, START_LAMBDA, load_photo, map_texture};
 use std::sync::{Arc, Mutex};
 use wgattn::backend::wgpu::WgpuBackend;
@@ -14,10 +14,17 @@ mod live_map;
 
 fn main() -> Result<(), AnyError> {
     let options = Options::from_args()?;
-    let native = eframe::NativeOptions {
-        viewport: egui::ViewportBuilder::default().with_inner_size([1100.0, 460.0]),
+    let mut native = eframe::NativeOptions {
+        viewport: egui::ViewportBuilder::default().with_inner_size([1100.0, 440.0]),
         ..Default::default()
     };
+    // eframe's own device suits the engine everywhere but on GL, where it asks for a device without compute shaders.
+    if let WgpuSetup::CreateNew(setup) = &mut native.wgpu_options.wgpu_setup {
+        setup.device_descriptor = Arc::new(|adapter| wgpu::DeviceDescriptor {
+            required_limits: wgpu::Limits::default().or_worse_values_from(&adapter.limits()),
+            ..Default::default()
+        });
+    }
     eframe::run_native("wgattn in egui", native, Box::new(|cc| Ok(Box::new(App::new(cc, options)?))))?;
     Ok(())
 }

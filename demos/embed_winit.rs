@@ -131,11 +131,8 @@ impl Host {
         let surface = instance.create_surface(Arc::clone(&window))?;
         let wanted = wgpu::RequestAdapterOptions { compatible_surface: Some(&surface), ..Default::default() };
         let adapter = pollster::block_on(instance.request_adapter(&wanted))?;
-        // No features and default limits are all the engine needs; an older GL driver has only the smaller ones.
-        let limits = match wgpu::Limits::default() {
-            limits if limits.check_limits(&adapter.limits()) => limits,
-            _ => wgpu::Limits::downlevel_defaults(),
-        };
+        // No features and default limits are all the engine needs; an older GL driver has less, and that is tried too.
+        let limits = wgpu::Limits::default().or_worse_values_from(&adapter.limits());
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("host"),
             required_features: wgpu::Features::empty(),

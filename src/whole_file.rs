@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 ///
 /// On any error, or a panic in `write`, what stood at `target` is untouched and nothing is left beside it. A
 /// symbolic link stays one; the file it points to is replaced. The parent folder must exist.
-pub fn write_whole(target: &Path, write: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
+pub(crate) fn write_whole(target: &Path, write: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
     if target.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }

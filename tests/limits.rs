@@ -30,6 +30,7 @@ fn main() {
     let trials = support::adapter_trials(&[
         ("bindings_of_1_mib_give_the_same_attention", mebibyte_bindings),
         ("bindings_smaller_than_a_head_give_the_same_attention", windows_of_tokens),
+        ("a_head_too_large_to_pool_names_the_limit", pooling_names_the_limit),
         ("8_kib_of_workgroup_memory_give_the_same_attention", little_workgroup_memory),
         ("no_workgroup_memory_gives_the_same_or_names_the_limit", no_workgroup_memory),
         ("more_than_65535_groups_are_folded", folded_groups),
@@ -85,13 +86,29 @@ fn mebibyte_bindings(adapter: &wgpu::Adapter) -> Result<(), Failed> {
     same_with(adapter, options(), &samples)
 }
 
+/// Landmarks are an input here: pooling them needs a head's tokens in one binding, which the next test is about.
 fn windows_of_tokens(adapter: &wgpu::Adapter) -> Result<(), Failed> {
     // A head of q is 256 KiB.
-    let mut samples = nystrom_of_every_normalisation(2, 2048, 32)?;
-    samples.push(("exact sum".into(), Sample::exact(0, 2, 2048, 32)?));
-    samples.push(("exact none".into(), Sample::exact(1, 2, 2048, 32)?));
-    samples.push(("map".into(), Sample::map(2, 2048, 32)?));
+    let (heads, n, d) = (2, 2048, 32);
+    let mut samples = Vec::new();
+    for normalisation in NORMALISATIONS {
+        let attention = Attention { normalisation, zs: Some(1.0), ..segments() };
+        samples.push((format!("Nyström {normalisation:?}"), Sample::nystrom_given(&attention, heads, n, d)?));
+    }
+    samples.push(("exact sum".into(), Sample::exact(0, heads, n, d)?));
+    samples.push(("exact none".into(), Sample::exact(1, heads, n, d)?));
     same_with(adapter, Options { storage_binding: Some(64 << 10), ..Options::default() }, &samples)
+}
+
+/// Landmarks are means over any tokens of a head, so a head's keys must fit one binding while they are made.
+fn pooling_names_the_limit(adapter: &wgpu::Adapter) -> Result<(), Failed> {
+    let (_, shrunken) = both(adapter, Options { storage_binding: Some(64 << 10), ..Options::default() })?;
+    match Sample::nystrom(&segments(), 2, 2048, 32)?.result(&shrunken) {
+        Err(Error::Limit { what, requested: 262_144, remedy, .. }) => {
+            ensure(what.starts_with("pool_tokens") && !remedy.is_empty(), format!("{what}; {remedy}"))
+        }
+        other => Err(format!("{other:?} instead of an error about pool_tokens").into()),
+    }
 }
 
 fn little_workgroup_memory(adapter: &wgpu::Adapter) -> Result<(), Failed> {

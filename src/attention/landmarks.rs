@@ -65,7 +65,7 @@ impl Landmarks {
         let square = |side: u32| (0..side * side).map(move |i| (i / side, i % side));
         match self {
             Self::Pooled { cell } | Self::Mixed { cell } => {
-                if *cell == 0 || rows % cell != 0 || cols % cell != 0 {
+                if *cell == 0 || !rows.is_multiple_of(*cell) || !cols.is_multiple_of(*cell) {
                     return Err(Error::value(
                         "side of pooled cells",
                         format!("a divisor of both sides of the {cols} × {rows} grid"),

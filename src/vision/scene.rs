@@ -224,17 +224,17 @@ impl Scene {
             }
         };
         let landmarks = if exact { 0 } else { narrow("landmarks", count?)? };
-        if let (true, RowNormalisation::Map(n)) = (exact, options.normalisation) {
-            if n != Normalisation::None {
-                let (expected, remedy) = ("none or sum", "use --path nystrom for row, col, cheap and softpp");
-                return Err(Error::value(
-                    "normalisation of exact rows",
-                    expected,
-                    format!("{n:?}").to_lowercase(),
-                    remedy,
-                )
-                .into());
-            }
+        if let (true, RowNormalisation::Map(n)) = (exact, options.normalisation)
+            && n != Normalisation::None
+        {
+            let (expected, remedy) = ("none or sum", "use --path nystrom for row, col, cheap and softpp");
+            return Err(Error::value(
+                "normalisation of exact rows",
+                expected,
+                format!("{n:?}").to_lowercase(),
+                remedy,
+            )
+            .into());
         }
         if let (false, RowNormalisation::Sum) = (exact, options.normalisation) {
             let remedy = "an approximate row can sum to 0 or less; use --path exact";
@@ -495,8 +495,9 @@ fn record_features(
         let places: Vec<f32> = (first..first + count).flat_map(|t| place(t as usize)).collect();
         let places = graph.constant("places", HostTensor::f32([1, 1, count, 3], places)?);
         // All heads at once where the strip is everything; a strip of one head is contiguous, of several it is not.
-        let parts = if count == tokens { vec![0..heads] } else { (0..heads).map(|h| h..h + 1).collect() };
-        for part in parts {
+        let step = if count == tokens { heads.max(1) } else { 1 };
+        for head in (0..heads).step_by(step as usize) {
+            let part = head..head + step;
             let w = graph.slice(weights, 1, part.clone())?;
             let t = graph.slice(place_weights, 1, part.clone())?;
             let whole = graph.slice(features, 1, part)?;

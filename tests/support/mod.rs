@@ -7,13 +7,14 @@ use wgattn::backend::wgpu::{Options, WgpuBackend, adapters};
 use wgattn::backend::{Backend, Program};
 use wgattn::graph::{Graph, PassId};
 use wgattn::kernels::attention::exact_attention;
+use wgattn::kernels::laplacian::nystrom_attention;
 use wgattn::tensor::{DType, HostTensor, Shape, Tensor};
 
 /// Software adapters the suite is meant to run on.
-pub const EXPECTED: [&str; 3] = ["lavapipe", "swiftshader", "gl"];
+pub(crate) const EXPECTED: [&str; 3] = ["lavapipe", "swiftshader", "gl"];
 
 /// Name of an adapter for tests: one of [`EXPECTED`], or `gpu` with its index.
-pub fn test_name(index: usize, info: &wgpu::AdapterInfo) -> String {
+pub(crate) fn test_name(index: usize, info: &wgpu::AdapterInfo) -> String {
     let name = info.name.to_lowercase();
     match info.backend {
         wgpu::Backend::Gl => "gl".into(),
@@ -24,7 +25,7 @@ pub fn test_name(index: usize, info: &wgpu::AdapterInfo) -> String {
 }
 
 /// Every adapter of this machine with its test name; `WGATTN_TEST_ADAPTERS` (a list of names) narrows it.
-pub fn adapters_by_name() -> Vec<(String, wgpu::Adapter)> {
+pub(crate) fn adapters_by_name() -> Vec<(String, wgpu::Adapter)> {
     let wanted = std::env::var("WGATTN_TEST_ADAPTERS").ok();
     let named = adapters().into_iter().enumerate().map(|(i, a)| (test_name(i, &a.get_info()), a));
     let mut list: Vec<(String, wgpu::Adapter)> = Vec::new();
@@ -38,17 +39,17 @@ pub fn adapters_by_name() -> Vec<(String, wgpu::Adapter)> {
 }
 
 /// Expected adapters that are not there.
-pub fn missing_adapters(found: &[(String, wgpu::Adapter)]) -> Vec<String> {
+pub(crate) fn missing_adapters(found: &[(String, wgpu::Adapter)]) -> Vec<String> {
     EXPECTED.iter().filter(|e| found.iter().all(|(n, _)| n != *e)).map(ToString::to_string).collect()
 }
 
 /// Whether the environment says that an adapter must be there.
-pub fn required(name: &str) -> bool {
+pub(crate) fn required(name: &str) -> bool {
     std::env::var("WGATTN_REQUIRE_ADAPTERS").is_ok_and(|list| list.split(',').any(|x| x == name))
 }
 
 /// A backend on every adapter of this machine.
-pub fn backends() -> Vec<(String, WgpuBackend)> {
+pub(crate) fn backends() -> Vec<(String, WgpuBackend)> {
     let open = |(name, adapter): (String, wgpu::Adapter)| {
         let backend =
             WgpuBackend::on_adapter(&adapter, Options::default()).expect("the adapter gives a device");
@@ -58,11 +59,11 @@ pub fn backends() -> Vec<(String, WgpuBackend)> {
 }
 
 /// A test on a backend, and what went wrong.
-pub type OnBackend = fn(&WgpuBackend) -> Result<(), String>;
+pub(crate) type OnBackend = fn(&WgpuBackend) -> Result<(), String>;
 
 /// One trial per test and adapter; an adapter that this machine lacks is ignored with the reason, or fails where the
 /// environment requires it.
-pub fn trials(tests: &[(&str, OnBackend)]) -> Vec<Trial> {
+pub(crate) fn trials(tests: &[(&str, OnBackend)]) -> Vec<Trial> {
     let found = adapters_by_name();
     let mut trials = Vec::new();
     for (device, adapter) in &found {
@@ -101,13 +102,9 @@ pub fn adapter_trials(tests: &[(&str, OnAdapter)]) -> Vec<Trial> {
     trials
 }
 
-/// A device as the humblest host asks for it: no features and default limits, or the smaller ones where the adapter has
-/// no more.
+/// A device as the humblest host asks for it: no features and default limits, less where the adapter has less.
 pub fn humble_device(adapter: &wgpu::Adapter) -> Result<(wgpu::Device, wgpu::Queue), Failed> {
-    let limits = match wgpu::Limits::default() {
-        limits if limits.check_limits(&adapter.limits()) => limits,
-        _ => wgpu::Limits::downlevel_defaults(),
-    };
+    let limits = wgpu::Limits::default().or_worse_values_from(&adapter.limits());
     device_with(adapter, wgpu::Features::empty(), limits)
 }
 
@@ -177,6 +174,26 @@ impl Sample {
         Ok(Self { graph, inputs: numbers(&[q, k, v], lambda, d), out: attended.out, pass: attended.pass })
     }
 
+    /// The same with the first 32 keys of each head as landmarks that the caller gives.
+    pub fn nystrom_given(attention: &Attention, heads: u32, n: u32, d: u32) -> wgattn::Result<Self> {
+        let mut graph = Graph::new("nystrom of given landmarks");
+        let [q, k, v] = ["q", "k", "v"].map(|name| graph.input(name, [1, heads, n, d], DType::F32));
+        let lambda = graph.input("lambda", [heads], DType::F32);
+        let landmarks = graph.input("landmarks", [1, heads, 32, d], DType::F32);
+        let out = graph.transient("out", [1, heads, n, d], DType::F32);
+        let status = graph.transient("status", [1, heads, 4], DType::F32);
+        let given = [Some(q), Some(k), Some(v), Some(landmarks), None, None, Some(lambda), None, None];
+        let args = [&given[..], &[Some(out), Some(status)]].concat();
+        let pass = graph.pass(&nystrom_attention::SPEC, &attention.params(), &args)?;
+        graph.output(out)?;
+        let mut inputs = numbers(&[q, k, v], lambda, d);
+        let head = (n * d) as usize;
+        let keys = inputs[1].1.to_f32();
+        let first = keys.chunks(head).flat_map(|k| &k[..32 * d as usize]).copied().collect();
+        inputs.push((landmarks, HostTensor::f32(landmarks.shape(), first)?));
+        Ok(Self { graph, inputs, out, pass })
+    }
+
     /// Exact Laplacian attention of the same shape: 0 divided by the sum of each row, 1 not.
     pub fn exact(normalise: u32, heads: u32, n: u32, d: u32) -> wgattn::Result<Self> {
         let mut graph = Graph::new("exact");
@@ -231,7 +248,7 @@ fn numbers(tensors: &[Tensor], lambda: Tensor, d: u32) -> Vec<(Tensor, HostTenso
 }
 
 /// A test that cannot run here: ignored with the reason, or failed where it must run.
-pub fn absent(name: &str, reason: &str, required: bool) -> Trial {
+pub(crate) fn absent(name: &str, reason: &str, required: bool) -> Trial {
     let reason = reason.to_string();
     Trial::ignorable_test(name, move || {
         if required { Err(Failed::from(reason)) } else { Ok(libtest_mimic::Completion::ignored_with(reason)) }

@@ -80,7 +80,7 @@ fn report(index: usize, adapter: &::wgpu::Adapter) -> AdapterReport {
         subgroup_sizes: if subgroups { (info.subgroup_min_size, info.subgroup_max_size) } else { (0, 0) },
         timestamps: features.contains(::wgpu::Features::TIMESTAMP_QUERY),
         limits: vec![
-            ("max_storage_buffer_binding_size", u64::from(limits.max_storage_buffer_binding_size)),
+            ("max_storage_buffer_binding_size", limits.max_storage_buffer_binding_size),
             ("max_buffer_size", limits.max_buffer_size),
             ("max_compute_workgroup_storage_size", u64::from(limits.max_compute_workgroup_storage_size)),
             (

@@ -233,6 +233,16 @@ impl WgpuProgram {
         {
             return Err(Refusal::Unsuitable);
         }
+        let rounds = (variant.rounds)(&step.dims);
+        if rounds > core.caps.loop_rounds {
+            return Err(Refusal::Error(Error::Limit {
+                what: format!("loop rounds of one invocation of {}/{}", spec.name, variant.name),
+                requested: rounds,
+                allowed: core.caps.loop_rounds,
+                remedy: "this driver cuts longer loops short; use fewer tokens per head, or another device"
+                    .into(),
+            }));
+        }
         let present: Vec<bool> = step.args.iter().map(Option::is_some).collect();
         let composed = compose(spec, variant, &step.dims, &step.params, &present)?;
         fits(&core, &composed)?;

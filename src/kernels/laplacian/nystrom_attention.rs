@@ -181,7 +181,7 @@ pub(super) struct HeadReference<T> {
 
 /// Dense product of `[n, m]` and `[m, p]`.
 pub(super) fn product<T: Real>(a: &[T], w: &[T], m: usize, p: usize) -> Vec<T> {
-    let rows = if m == 0 { 0 } else { a.len() / m };
+    let rows = a.len().checked_div(m).unwrap_or(0);
     reference::rows(1, rows, p, |_, i, line| {
         for (l, &x) in a[i * m..][..m].iter().enumerate() {
             line.iter_mut().zip(&w[l * p..][..p]).for_each(|(sum, y)| *sum += x * *y);
@@ -228,7 +228,7 @@ impl<T: Real> HeadReference<T> {
         let failed = inverted.is_none();
         let mut x = inverted.unwrap_or_else(|| vec![T::zero(); m * m]);
         let ax = product(&a, &x, m, m);
-        let square = |i: usize| { let e = if i % (m + 1) == 0 { T::one() } else { T::zero() }; (e - ax[i]) * (e - ax[i]) };
+        let square = |i: usize| { let e = if i.is_multiple_of(m + 1) { T::one() } else { T::zero() }; (e - ax[i]) * (e - ax[i]) };
         let residual = (0..m * m).map(square).sum::<T>().sqrt();
         let row_sums: Vec<T> = (0..m).map(|r| a[r * m..][..m].iter().copied().sum()).collect();
         let largest = row_sums.iter().fold(T::zero(), |x, y| x.max(*y));

@@ -72,8 +72,9 @@ static VARIANTS: &[Variant] = &[
             let words = |a: &str, b: &str| u64::from(d.size(a)) * u64::from(d.size(b));
             d.size("d") % 4 == 0 && (4..=64).contains(&d.size("d")) && words("m", "d") <= 16_384 && words("r", "mw") <= 16_384
         },
-        grid: |d, batches| batches * u64::from(d.size("n").div_ceil(64)),
+        grid: |d, batches| batches * u64::from(d.size("r")) * u64::from(d.size("n").div_ceil(64)),
         loads: |d| Loads { storage: f64::from(d.size("n")) * f64::from(d.size("d")), uniform: pairs(d), ..Loads::default() },
+        rounds: |d| u64::from(d.size("m")),
         subgroups: false,
     },
     Variant {
@@ -82,9 +83,9 @@ static VARIANTS: &[Variant] = &[
             "laplacian/nystrom_row_plain.wgsl",
             include_str!("../../../shaders/laplacian/nystrom_row_plain.wgsl"),
             &[GROUP, EXP, BYTES, DISTANCE],
-            |d, batches| batches * u64::from(d.size("n").div_ceil(64)),
+            |d, batches| batches * u64::from(d.size("r")) * u64::from(d.size("n").div_ceil(64)),
             |d| Loads { storage: 2.0 * pairs(d), ..Loads::default() },
-        )
+        ).rounds(|d| u64::from(d.size("m")) * u64::from(d.size("d")))
     },
 ];
 

@@ -91,6 +91,11 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     Ok(())
 }
 
+/// The operands' inner dimension, or more.
+fn depth_bound(dims: &Dims) -> u64 {
+    u64::from(dims.size("ac").max(dims.size("ar")).min(dims.size("wr").max(dims.size("wc"))))
+}
+
 fn flop(dims: &Dims) -> f64 {
     let inner = if dims.size("ar") == dims.size("n") { dims.size("ac") } else { dims.size("ar") };
     f64::from(dims.size("n")) * f64::from(inner) * f64::from(dims.size("p"))
@@ -117,6 +122,7 @@ const fn tile(name: &'static str, constants: fn(&Dims) -> Vec<(&'static str, Con
         suits,
         grid: tiles,
         loads: tile_loads,
+        rounds: |d| 2 * depth_bound(d),
         subgroups: false,
     }
 }
@@ -145,6 +151,7 @@ static VARIANTS: &[Variant] = &[
         },
         grid: |d, batches| batches * u64::from(d.size("n").div_ceil(8)) * u64::from(d.size("p").div_ceil(64)),
         loads: |d| Loads { texture: flop(d) / 4.0, ..Loads::default() },
+        rounds: |d| depth_bound(d) / 4,
         subgroups: false,
     },
     Variant {
@@ -162,6 +169,7 @@ static VARIANTS: &[Variant] = &[
             batches * blocks.div_ceil(64)
         },
         loads: |d| Loads { storage: flop(d) / 2.0, ..Loads::default() },
+        rounds: depth_bound,
         subgroups: false,
     },
 ];

@@ -16,7 +16,7 @@ use wgattn::vision::palette::Palette;
 use wgattn::wgpu;
 
 /// Errors of the demos: the engine's and the window system's.
-pub type AnyError = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Longest side of the photograph as it is shown.
 const LONGEST_SIDE: u32 = 600;
@@ -28,24 +28,24 @@ const STRIDE: u32 = 4;
 const PATCH: u32 = 6;
 
 /// λ at the start, in the units of ‖x − y‖₁ between two patches of OKLab colours.
-pub const START_LAMBDA: f32 = 6.0;
+pub(crate) const START_LAMBDA: f32 = 6.0;
 
 /// What both demos take: `[IMAGE] [--frames N] [--screenshot FILE]`.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// The photograph.
-    pub image: String,
+    pub(crate) image: String,
     /// Frames after which the window closes; `None` = when the user closes it.
-    pub frames: Option<u32>,
+    pub(crate) frames: Option<u32>,
     /// Where the last of these frames is saved.
-    pub screenshot: Option<String>,
+    pub(crate) screenshot: Option<String>,
 }
 
 impl Options {
     /// Reads the command line.
     ///
     /// Errors: an option without its value, an unknown option, a screenshot without a number of frames.
-    pub fn from_args() -> Result<Self, AnyError> {
+    pub(crate) fn from_args() -> Result<Self, AnyError> {
         let mut options = Self {
             image: concat!(env!("CARGO_MANIFEST_DIR"), "/assets/coffee.png").into(),
             frames: None,
@@ -76,7 +76,11 @@ impl Options {
 /// The photograph as a texture of display bytes that a host would have anyway.
 ///
 /// Errors: a file that cannot be read.
-pub fn load_photo(device: &wgpu::Device, queue: &wgpu::Queue, path: &str) -> Result<wgpu::Texture, AnyError> {
+pub(crate) fn load_photo(
+    device: &wgpu::Device,
+    queue: &wgpu::Queue,
+    path: &str,
+) -> Result<wgpu::Texture, AnyError> {
     let picture = Photo::open(path)?.display(LONGEST_SIDE).picture;
     let pixels: Vec<u8> = picture.pixels().flat_map(|p| [p.0[0], p.0[1], p.0[2], 255]).collect();
     let texture =
@@ -91,7 +95,7 @@ pub fn load_photo(device: &wgpu::Device, queue: &wgpu::Queue, path: &str) -> Res
 }
 
 /// The texture for the map of a photograph: one pixel per token.
-pub fn map_texture(device: &wgpu::Device, photo: &wgpu::Texture) -> wgpu::Texture {
+pub(crate) fn map_texture(device: &wgpu::Device, photo: &wgpu::Texture) -> wgpu::Texture {
     let (rows, cols) = grid(photo);
     texture(device, "attention map", cols, rows, wgpu::TextureUsages::STORAGE_BINDING)
 }
@@ -121,7 +125,7 @@ fn texture(
 
 /// A compiled map that can be encoded into anybody's frame.
 #[derive(Debug)]
-pub struct LiveMap {
+pub(crate) struct LiveMap {
     program: WgpuProgram,
     cells: Tensor,
     lambda: Tensor,
@@ -133,7 +137,11 @@ impl LiveMap {
     /// Compiles the map of `photo` into `map` (from [`map_texture`]).
     ///
     /// Errors: a picture that is too large or too small for the device or the landmarks.
-    pub fn new(backend: &WgpuBackend, photo: &wgpu::Texture, map: &wgpu::Texture) -> wgattn::Result<Self> {
+    pub(crate) fn new(
+        backend: &WgpuBackend,
+        photo: &wgpu::Texture,
+        map: &wgpu::Texture,
+    ) -> wgattn::Result<Self> {
         let (rows, cols) = grid(photo);
         let tokens = rows * cols;
         let mut graph = Graph::new("live map");
@@ -168,7 +176,7 @@ impl LiveMap {
     /// Encodes the map of the query at `at` (0…1 across and down the picture) into the host's frame.
     ///
     /// Errors: a lost device.
-    pub fn encode(
+    pub(crate) fn encode(
         &mut self,
         encoder: &mut wgpu::CommandEncoder,
         at: [f32; 2],
@@ -183,7 +191,7 @@ impl LiveMap {
     }
 
     /// Tokens of the picture.
-    pub fn tokens(&self) -> u32 {
+    pub(crate) fn tokens(&self) -> u32 {
         self.rows * self.cols
     }
 }

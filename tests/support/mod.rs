@@ -83,10 +83,10 @@ pub(crate) fn trials(tests: &[(&str, OnBackend)]) -> Vec<Trial> {
 }
 
 /// A test that makes its own devices on an adapter, and what went wrong.
-pub type OnAdapter = fn(&wgpu::Adapter) -> Result<(), Failed>;
+pub(crate) type OnAdapter = fn(&wgpu::Adapter) -> Result<(), Failed>;
 
 /// [`trials`] of tests that make their own devices.
-pub fn adapter_trials(tests: &[(&str, OnAdapter)]) -> Vec<Trial> {
+pub(crate) fn adapter_trials(tests: &[(&str, OnAdapter)]) -> Vec<Trial> {
     let found = adapters_by_name();
     let mut trials = Vec::new();
     for (device, adapter) in &found {
@@ -103,13 +103,13 @@ pub fn adapter_trials(tests: &[(&str, OnAdapter)]) -> Vec<Trial> {
 }
 
 /// A device as the humblest host asks for it: no features and default limits, less where the adapter has less.
-pub fn humble_device(adapter: &wgpu::Adapter) -> Result<(wgpu::Device, wgpu::Queue), Failed> {
+pub(crate) fn humble_device(adapter: &wgpu::Adapter) -> Result<(wgpu::Device, wgpu::Queue), Failed> {
     let limits = wgpu::Limits::default().or_worse_values_from(&adapter.limits());
     device_with(adapter, wgpu::Features::empty(), limits)
 }
 
 /// A device with these features and limits.
-pub fn device_with(
+pub(crate) fn device_with(
     adapter: &wgpu::Adapter,
     required_features: wgpu::Features,
     required_limits: wgpu::Limits,
@@ -120,7 +120,7 @@ pub fn device_with(
 }
 
 /// Numbers in [−1, 1) from a seed.
-pub fn random(seed: u32, shape: impl Into<Shape>) -> HostTensor {
+pub(crate) fn random(seed: u32, shape: impl Into<Shape>) -> HostTensor {
     let shape = shape.into();
     let mut state = u64::from(seed) + 1;
     let next = |_| {
@@ -131,7 +131,7 @@ pub fn random(seed: u32, shape: impl Into<Shape>) -> HostTensor {
 }
 
 /// Says where two results differ by more than `allowed` of the largest expected number, if they do.
-pub fn close(what: &str, got: &HostTensor, expected: &HostTensor, allowed: f64) -> Result<(), Failed> {
+pub(crate) fn close(what: &str, got: &HostTensor, expected: &HostTensor, allowed: f64) -> Result<(), Failed> {
     let (got, expected) = (got.to_f64(), expected.to_f64());
     if got.len() != expected.len() {
         return Err(format!("{what}: {} numbers, expected {}", got.len(), expected.len()).into());
@@ -151,20 +151,20 @@ pub fn close(what: &str, got: &HostTensor, expected: &HostTensor, allowed: f64) 
 }
 
 /// Attention over random tokens: what the tests of embedding and limits run.
-pub struct Sample {
+pub(crate) struct Sample {
     /// The recording.
-    pub graph: Graph,
+    pub(crate) graph: Graph,
     /// Its inputs with their numbers.
-    pub inputs: Vec<(Tensor, HostTensor)>,
+    pub(crate) inputs: Vec<(Tensor, HostTensor)>,
     /// Its output.
-    pub out: Tensor,
+    pub(crate) out: Tensor,
     /// The attention pass.
-    pub pass: PassId,
+    pub(crate) pass: PassId,
 }
 
 impl Sample {
     /// Nyström attention over one batch of `[heads, n, d]` tokens on a grid of one row.
-    pub fn nystrom(attention: &Attention, heads: u32, n: u32, d: u32) -> wgattn::Result<Self> {
+    pub(crate) fn nystrom(attention: &Attention, heads: u32, n: u32, d: u32) -> wgattn::Result<Self> {
         let mut graph = Graph::new("nystrom");
         let [q, k, v] = ["q", "k", "v"].map(|name| graph.input(name, [1, heads, n, d], DType::F32));
         let lambda = graph.input("lambda", [heads], DType::F32);
@@ -175,7 +175,7 @@ impl Sample {
     }
 
     /// The same with the first 32 keys of each head as landmarks that the caller gives.
-    pub fn nystrom_given(attention: &Attention, heads: u32, n: u32, d: u32) -> wgattn::Result<Self> {
+    pub(crate) fn nystrom_given(attention: &Attention, heads: u32, n: u32, d: u32) -> wgattn::Result<Self> {
         let mut graph = Graph::new("nystrom of given landmarks");
         let [q, k, v] = ["q", "k", "v"].map(|name| graph.input(name, [1, heads, n, d], DType::F32));
         let lambda = graph.input("lambda", [heads], DType::F32);
@@ -195,7 +195,7 @@ impl Sample {
     }
 
     /// Exact Laplacian attention of the same shape: 0 divided by the sum of each row, 1 not.
-    pub fn exact(normalise: u32, heads: u32, n: u32, d: u32) -> wgattn::Result<Self> {
+    pub(crate) fn exact(normalise: u32, heads: u32, n: u32, d: u32) -> wgattn::Result<Self> {
         let mut graph = Graph::new("exact");
         let [q, k, v] = ["q", "k", "v"].map(|name| graph.input(name, [1, heads, n, d], DType::F32));
         let lambda = graph.input("lambda", [heads], DType::F32);
@@ -208,7 +208,7 @@ impl Sample {
     }
 
     /// Rows of the approximate map of the first two tokens.
-    pub fn map(heads: u32, n: u32, d: u32) -> wgattn::Result<Self> {
+    pub(crate) fn map(heads: u32, n: u32, d: u32) -> wgattn::Result<Self> {
         let mut graph = Graph::new("map");
         let k = graph.input("k", [1, heads, n, d], DType::F32);
         let queries = graph.input("queries", [1, heads, 2, d], DType::F32);
@@ -220,12 +220,12 @@ impl Sample {
     }
 
     /// Gives a program all its inputs.
-    pub fn write(&self, program: &mut dyn Program) -> wgattn::Result<()> {
+    pub(crate) fn write(&self, program: &mut dyn Program) -> wgattn::Result<()> {
         self.inputs.iter().try_for_each(|(tensor, data)| program.write(*tensor, data))
     }
 
     /// Compiles, runs and reads on a backend.
-    pub fn result(&self, backend: &dyn Backend) -> wgattn::Result<HostTensor> {
+    pub(crate) fn result(&self, backend: &dyn Backend) -> wgattn::Result<HostTensor> {
         let mut program = backend.compile(&self.graph)?;
         self.write(program.as_mut())?;
         program.run()?;
@@ -234,7 +234,7 @@ impl Sample {
 }
 
 /// Nyström attention with 32 segment means: any number of tokens from 32.
-pub fn segments() -> Attention {
+pub(crate) fn segments() -> Attention {
     Attention { landmarks: Landmarks::Segments { count: 32 }, ..Attention::default() }
 }
 

@@ -5,14 +5,19 @@
 
 use eframe::egui;
 use eframe::egui_wgpu::{Callback, CallbackResources, CallbackTrait, ScreenDescriptor, WgpuSetup};
-use live_map::{AnyError, LiveMap, Options, START_LAMBDA, load_photo, map_texture};
+use live_map::{AnyError, LiveMap, Options, START_LAMBDA, load_photo, map_texture, report};
+use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use wgattn::backend::wgpu::WgpuBackend;
 use wgattn::wgpu;
 
 mod live_map;
 
-fn main() -> Result<(), AnyError> {
+fn main() -> ExitCode {
+    report(run())
+}
+
+fn run() -> Result<(), AnyError> {
     let options = Options::from_args()?;
     let mut native = eframe::NativeOptions {
         viewport: egui::ViewportBuilder::default().with_inner_size([1100.0, 440.0]),

@@ -3,7 +3,8 @@
 //!
 //! `cargo run --features demo --example embed_winit [IMAGE] [--frames N] [--screenshot FILE]`
 
-use live_map::{AnyError, LiveMap, Options, START_LAMBDA, load_photo, map_texture};
+use live_map::{AnyError, LiveMap, Options, START_LAMBDA, load_photo, map_texture, report};
+use std::process::ExitCode;
 use std::sync::Arc;
 use wgattn::backend::wgpu::WgpuBackend;
 use wgattn::wgpu;
@@ -47,7 +48,11 @@ struct Corner { @builtin(position) position: vec4f, @location(0) uv: vec2f }
 }
 ";
 
-fn main() -> Result<(), AnyError> {
+fn main() -> ExitCode {
+    report(run())
+}
+
+fn run() -> Result<(), AnyError> {
     let options = Options::from_args()?;
     let event_loop = EventLoop::new()?;
     event_loop.set_control_flow(ControlFlow::Poll);
@@ -300,7 +305,10 @@ impl Host {
         let rgb = |p: &[u8]| if blue_first { [p[2], p[1], p[0]] } else { [p[0], p[1], p[2]] };
         let row = |line: &[u8]| line[..4 * width as usize].chunks_exact(4).flat_map(rgb).collect::<Vec<u8>>();
         let pixels: Vec<u8> = bytes.chunks(pitch as usize).flat_map(row).collect();
-        image::RgbImage::from_raw(width, height, pixels).ok_or("a row is missing")?.save(path)?;
+        image::RgbImage::from_raw(width, height, pixels)
+            .ok_or("a row is missing")?
+            .save(path)
+            .map_err(|e| format!("{path}: {e}"))?;
         println!("saved {path}");
         Ok(())
     }

@@ -59,7 +59,7 @@ fn no_adapter_at_all_is_an_error_and_not_a_panic() {
 
 #[test]
 fn kinds_are_preferred_in_the_order_discrete_integrated_virtual_software_reference() {
-    let mut kinds = vec![
+    let mut kinds = [
         DeviceKind::Reference,
         DeviceKind::Software,
         DeviceKind::Virtual,

@@ -4,6 +4,7 @@
 //! colours. The engine reads the photograph in place and writes the map in place; moving the query or changing λ only
 //! changes inputs.
 
+use std::process::ExitCode;
 use wgattn::attention::{Attention, Masks};
 use wgattn::backend::Program as _;
 use wgattn::backend::wgpu::{WgpuBackend, WgpuProgram};
@@ -70,6 +71,17 @@ impl Options {
             return Err("--screenshot saves the last of --frames N; give both".into());
         }
         Ok(options)
+    }
+}
+
+/// What `main` returns: on an error one line on stderr and an exit code that is not 0.
+pub(crate) fn report(result: Result<(), AnyError>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
     }
 }
 

@@ -139,9 +139,10 @@ pub(crate) fn close(what: &str, got: &HostTensor, expected: &HostTensor, allowed
     let largest = expected.iter().fold(0.0_f64, |m, x| m.max(x.abs()));
     let gap = |i: &usize| (got[*i] - expected[*i]).abs();
     let worse = |a: &usize, b: &usize| gap(a).total_cmp(&gap(b));
+    // NaN is never within.
+    let within = |i: &usize| gap(i) <= allowed * largest;
     match (0..got.len()).max_by(worse) {
-        // Not `>`: NaN must fail.
-        Some(i) if !(gap(&i) <= allowed * largest) => Err(format!(
+        Some(i) if !within(&i) => Err(format!(
             "{what}: element {i} is {:e}, expected {:e}; allowed {allowed:e} of the largest, {largest:e}",
             got[i], expected[i]
         )

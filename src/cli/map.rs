@@ -24,7 +24,7 @@ pub(super) struct Args {
     #[arg(required = true)]
     images: Vec<String>,
     /// Clicked pixel as X,Y; may be given several times
-    #[arg(long, required = true, value_parser = parse_pixel)]
+    #[arg(long, required = true, value_parser = parse_pixel, allow_hyphen_values = true)]
     at: Vec<UVec2>,
     /// Similarity of queries and keys
     #[arg(long, value_enum, default_value_t)]
@@ -42,10 +42,10 @@ pub(super) struct Args {
     #[arg(long, default_value = "default")]
     preset: String,
     /// Bandwidth λ > 0 for all heads; chosen per head for a mean kernel value of 0.1 if left out
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     lambda: Option<f32>,
     /// ε > 0 on the diagonal of the landmark matrix [default: 0.001, 0.01 in paper and official presets]
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     epsilon: Option<f32>,
     /// Side of a patch in pixels
     #[arg(long, default_value_t = crate::vision::grid::DEFAULT_PATCH)]

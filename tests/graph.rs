@@ -260,7 +260,7 @@ enum Op {
 fn op() -> impl Strategy<Value = Op> {
     let any = || 0..64_usize;
     prop_oneof![
-        (any(), any(), any::<bool>()).prop_map(|(a, w, turned)| Op::Product { a, w, turned }),
+        (any(), any(), prop::bool::ANY).prop_map(|(a, w, turned)| Op::Product { a, w, turned }),
         any().prop_map(|x| Op::Turn { x }),
         any().prop_map(|x| Op::Decay { x }),
         (any(), any()).prop_map(|(x, by)| Op::Shift { x, by }),

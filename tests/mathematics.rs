@@ -3,14 +3,14 @@
 
 #![cfg(all(feature = "cli", feature = "wgpu"))]
 
-use stored::{Dense, NORMALISATIONS, Operands, Stored, deviation, devices, run, worst};
+use stored::{Dense, NORMALISATIONS, Operands, deviation, devices, run, worst};
 use wgattn::attention::{Attention, Landmarks, Masks, Normalisation, Qkv};
 use wgattn::backend::{Backend, cpu::CpuBackend};
 use wgattn::graph::Graph;
 use wgattn::kernel::KernelParams as _;
 use wgattn::kernels::attention::{attention_merge, exact_attention};
 use wgattn::kernels::laplacian::nystrom::Params;
-use wgattn::kernels::laplacian::{kernel_matrix, nystrom_attention, nystrom_map};
+use wgattn::kernels::laplacian::{nystrom_attention, nystrom_map};
 use wgattn::kernels::linalg::newton_schulz;
 use wgattn::tensor::{DType, HostData, HostTensor};
 
@@ -111,18 +111,19 @@ fn linear_form_is_the_dense_form_for_every_normalisation() {
     let mut masked = operands(1, 33, 57, 9);
     masked.key_mask = Some(mask([1, 1, 57], |i| i % 5 != 2));
     masked.query_mask = Some(mask([1, 1, 33], |i| i % 7 != 3));
+    let devices = devices();
     for (name, x) in [("plain", operands(1, 33, 57, 9)), ("masked", masked)] {
         for (number, norm) in (0..).zip(NORMALISATIONS) {
             for (metric, zs) in [(1, 0.0), (1, 1.0), (2, 3.5)] {
                 let params = Params { normalise: number, epsilon: 1e-2, metric, zs, ..Params::default() };
                 let dense = Dense::of(&x, params);
                 let expected = dense.attend(&x.v);
-                for (device, backend) in devices() {
+                for (device, backend) in &devices {
                     let what = format!("{device} {name} {norm}, metric {metric}, zs {zs}");
                     let (out, _) = x.attend(backend.as_ref(), &params);
                     let error = deviation(&out.to_f64(), &expected);
                     // f64 leaves the condition number's share; f32 the method's table 6.6.
-                    let allowed = if device == "cpu" { 1e-11 } else { 2.4e-5 };
+                    let allowed = if *device == "cpu" { 1e-11 } else { 2.4e-5 };
                     assert!(error <= allowed, "{what}: {error:e}, {}", worst(&out.to_f64(), &expected));
                     if metric == 1 && zs == 0.0 {
                         let (map, z) = (x.map(backend.as_ref(), &params), dense.z());
@@ -198,8 +199,8 @@ fn a_row_belongs_to_its_token_whatever_the_order() {
             let params = Params { normalise: number, epsilon: 1e-2, ..Params::default() };
             let expected = moved(&x.attend(backend.as_ref(), &params).0, &query).to_f64();
             let got = shuffled.attend(backend.as_ref(), &params).0.to_f64();
-            // Sums over tokens run in another order.
-            let allowed = if device == "cpu" { 1e-11 } else { 1e-5 };
+            // Sums over tokens run in another order; the expected rows went through f32.
+            let allowed = if device == "cpu" { 1e-7 } else { 1e-5 };
             let error = deviation(&got, &expected);
             assert!(error <= allowed, "{norm} on {device}: {error:e}, {}", worst(&got, &expected));
         }
@@ -331,32 +332,35 @@ fn presets_run_on_every_device_and_agree() {
     assert!(refused.contains("paper") && refused.contains("newest"), "{refused}");
 }
 
-/// Two-set A = k(L_q, L_k) + εI of the authors' operator (method, table 6.2): it diverges from the authors' start, and says so.
+/// Two sets may see nothing of each other. Then the authors' factor 1.8/(largest row sum of W)², which leaves ε out, is far
+/// too large for W + εI: it overflows at once (method, table 6.2, two-set at λ = 0.5), and the status says so.
 #[test]
-fn the_authors_start_on_two_sets_fails_and_says_so() {
-    let file = Stored::read("nystroem_lap_twoset48x36");
-    let x = Operands::of(&file);
-    let rows = x.landmarks_q.as_ref().expect("two sets");
-    let lambda = bandwidths(&[0.05]);
-    let inputs = [("x", rows), ("y", &x.landmarks), ("lambda", &lambda)];
-    let params = kernel_matrix::Params { diagonal: 1e-2, square: 1, ..Default::default() };
-    let a = run(&CpuBackend, &kernel_matrix::SPEC, &params.to_bytes(), &inputs, &[("out", [1, 1, 9, 9].into())]);
-    // A landmark of each set in the other, so that rows differ by decades.
-    let mut a = a[0].to_f32();
-    a[3] = 0.05;
-    let a = HostTensor::f32([1, 1, 9, 9], a).expect("nine landmarks");
+fn the_authors_start_on_distant_sets_fails_and_says_so() {
+    let entry = |at: u32| {
+        let (i, j) = (at / 9, at % 9);
+        3e-4 * (1.0 + ((5 * i + 3 * j) % 7) as f32 / 7.0) + if i == j { 1e-2 } else { 0.0 }
+    };
+    let a = HostTensor::f32([1, 1, 9, 9], (0..81).map(entry).collect()).expect("nine landmarks");
     for (device, backend) in devices().into_iter().filter(|(device, _)| device != "cpu") {
         for (mode, expected) in [
             (newton_schulz::AUTHORS, newton_schulz::FAILED),
+            (newton_schulz::AUTHORS_FIXED, newton_schulz::OK),
             (newton_schulz::NYSTROMFORMER, newton_schulz::OK),
             (newton_schulz::PLAIN, newton_schulz::OK),
         ] {
-            let params = newton_schulz::Params { epsilon: 1e-2, mode, steps: 20, fallback: 0, ..Default::default() };
-            let outputs = [("x", a.shape()), ("status", [1, 1, 4].into())];
-            let out = run(backend.as_ref(), &newton_schulz::SPEC, &params.to_bytes(), &[("a", &a)], &outputs);
-            let status = out[1].to_f64();
-            println!("{device}, mode {mode}: {status:?}");
-            assert_eq!(status[3], f64::from(expected), "mode {mode} on {device}: {status:?}");
+            for fallback in [0, 1] {
+                let params = newton_schulz::Params { epsilon: 1e-2, mode, steps: 20, fallback, ..Default::default() };
+                let outputs = [("x", a.shape()), ("status", [1, 1, 4].into())];
+                let out = run(backend.as_ref(), &newton_schulz::SPEC, &params.to_bytes(), &[("a", &a)], &outputs);
+                let status = out[1].to_f64();
+                println!("{device}, mode {mode}, fallback {fallback}: {status:?}");
+                if fallback == 1 && mode == newton_schulz::AUTHORS {
+                    // Cholesky reads one triangle; whether that is near enough or not, the code tells of it.
+                    assert!(status[3] != f64::from(newton_schulz::OK), "mode {mode} on {device}: {status:?}");
+                } else {
+                    assert_eq!(status[3], f64::from(expected), "mode {mode} on {device}: {status:?}");
+                }
+            }
         }
     }
 }

@@ -153,9 +153,11 @@ fn maps_are_attention_with_the_identity_for_values() {
                 let params = Params { normalise: number, ..params };
                 let (out, _) = operands.attend(backend.as_ref(), &params);
                 let map = operands.map(backend.as_ref(), &params);
-                close(&format!("{device} {name} {norm} map"), &map, &out.to_f64(), tolerance);
+                // Twice: both are rounded, and single elements lack the averaging of a product with values.
+                let allowed = 2.0 * tolerance;
+                close(&format!("{device} {name} {norm} map"), &map, &out.to_f64(), allowed);
                 let dense = Dense::of(&operands, params).z().transpose().as_slice().to_vec();
-                close(&format!("{device} {name} {norm} dense"), &map, &dense, tolerance);
+                close(&format!("{device} {name} {norm} dense"), &map, &dense, allowed);
             }
         }
     }

@@ -120,7 +120,8 @@ impl Run {
 fn map_writes_overlay_and_array_and_reports() {
     let folder = Folder::new("map");
     let picture = folder.picture("disc.png", 96, 64);
-    let run = folder.map(&[&picture, "--at", "32,32", "--at", "90,5", "--out", "o.png", "--raw", "m.npy"]).done();
+    let run =
+        folder.map(&[&picture, "--at", "32,32", "--at", "90,5", "--out", "o.png", "--raw", "m.npy"]).done();
     assert_eq!(folder.names(), ["disc.png", "m.npy", "o.png"]);
     let overlay = image::open(folder.at("o.png")).expect("an overlay");
     assert!(overlay.width() >= 96 && overlay.height() >= 64);
@@ -134,7 +135,7 @@ fn map_writes_overlay_and_array_and_reports() {
     }
     // The disc's own tokens weigh more than the background's for a click on the disc.
     assert!(values[8 * 24 + 8] > 0.5 && values[8 * 24 + 22] < 0.3, "{} {}", values[200], values[214]);
-    for part in ["384 tokens", "49 landmarks", "residual", "error", "memory", "o.png", "m.npy"] {
+    for part in ["384 (24 × 16)", "49 landmarks", "residual", "error", "memory", "o.png", "m.npy"] {
         assert!(run.stdout.contains(part), "no {part:?} in {}", run.stdout);
     }
 }
@@ -155,7 +156,8 @@ fn json_on_stdout_is_only_json_and_notices_go_to_stderr() {
     assert!(json["inverse"][0]["residual"].as_f64().expect("a number") < 1e-2);
     assert_eq!(json["out"], "disc-attention.png");
     assert!(run.stderr.contains("note: "), "a reduced picture is told: {}", run.all());
-    let exact = folder.map(&[&picture, "--at", "32,32", "--json", "--path", "exact", "--normalise", "sum"]).done();
+    let exact =
+        folder.map(&[&picture, "--at", "32,32", "--json", "--path", "exact", "--normalise", "sum"]).done();
     assert_eq!(exact.json()["path"], "exact");
     let many = folder.map(&[&picture, &picture, "--at", "1,1", "--json", "--out", "all"]).done();
     assert_eq!(many.json().as_array().expect("a list").len(), 2);
@@ -281,7 +283,8 @@ fn bad_pictures_are_refused_in_one_line_and_keep_the_old_result() {
 fn bad_arguments_are_refused_in_one_line_and_keep_the_old_result() {
     let folder = Folder::new("bad-arguments");
     let good = folder.picture("good.png", 64, 48);
-    folder.map(&[&good, "--at", "5,5", "--out", "result.png"]).done();
+    // Another click than below, so that an overlay written before a failure would show.
+    folder.map(&[&good, "--at", "50,40", "--out", "result.png"]).done();
     let kept = fs::read(folder.at("result.png")).expect("a result");
     fs::create_dir(folder.0.join("directory.png")).expect("a folder in the way");
     let names = folder.names();
@@ -345,7 +348,10 @@ fn bad_arguments_are_refused_in_one_line_and_keep_the_old_result() {
     assert!(folder.0.join("directory.png/good-attention.png").exists());
     fs::create_dir(folder.0.join("directory.png/taken.npy")).expect("a folder in the way");
     fs::create_dir(folder.0.join("directory.png/taken.npy/good.npy")).expect("a folder in the way");
-    folder.map(&[&good, "--at", "5,5", "--out", "result.png", "--raw", "directory.png/taken.npy"]).refused(&["good.npy"]);
+    folder
+        .map(&[&good, "--at", "5,5", "--out", "result.png", "--raw", "directory.png/taken.npy"])
+        .refused(&["good.npy"]);
+    assert!(fs::read(folder.at("result.png")).expect("a result") == kept);
 }
 
 #[test]
@@ -385,7 +391,8 @@ fn eval(folder: &Folder, name: &str, inputs: &str, more: &[&str]) -> BTreeMap<St
         let base = ["eval", name, "--inputs", inputs, "--device", "cpu", "--out", out];
         folder.run(&[&base[..], more].concat()).done();
     }
-    let [npz, safetensors] = ["out.npz", "out.safetensors"].map(|f| arrays::read(folder.at(f)).expect("results"));
+    let [npz, safetensors] =
+        ["out.npz", "out.safetensors"].map(|f| arrays::read(folder.at(f)).expect("results"));
     assert_eq!(npz, safetensors);
     npz
 }
@@ -411,7 +418,11 @@ fn eval_agrees_with_a_computation_by_hand() {
     let w = f32s(&[3, 2], &[1.0, 0.0, 0.0, 1.0, 1.0, 1.0]);
     for name in ["product.npz", "product.safetensors"] {
         let inputs = file(&folder, name, &[("a", a.clone()), ("w", w.clone())]);
-        near(&eval(&folder, "matmul", &inputs, &["--param", "alpha=2"])["out"], &[1, 1, 2, 2], &[8.0, 10.0, 20.0, 22.0]);
+        near(
+            &eval(&folder, "matmul", &inputs, &["--param", "alpha=2"])["out"],
+            &[1, 1, 2, 2],
+            &[8.0, 10.0, 20.0, 22.0],
+        );
     }
     let inputs = file(&folder, "turned.npz", &[("a", a.clone()), ("w", a)]);
     near(
@@ -509,13 +520,39 @@ fn bad_arrays_are_refused_in_one_line() {
     folder.run(&[&base[..], &["nowhere/out.npz"]].concat()).refused(&["nowhere"]);
     folder.run(&[&base[..], &["out.csv"]].concat()).refused(&["out.csv", "suffix"]);
     assert_eq!(folder.names(), names, "nothing half-written is left");
-    let taken = ["eval", "matmul", "--inputs", "nan.npz", "--device", "cpu", "--allow-nonfinite", "--out", "nan-out.npz"];
+    let taken = [
+        "eval",
+        "matmul",
+        "--inputs",
+        "nan.npz",
+        "--device",
+        "cpu",
+        "--allow-nonfinite",
+        "--out",
+        "nan-out.npz",
+    ];
     folder.run(&taken).done();
 
     let q = f32s(&[3, 2], &[0.5; 6]);
-    let entries = [("q", q.clone()), ("k", q.clone()), ("v", q.clone()), ("landmarks", q.clone()), ("lambda", f32s(&[1], &[1.0]))];
+    let entries = [
+        ("q", q.clone()),
+        ("k", q.clone()),
+        ("v", q.clone()),
+        ("landmarks", q.clone()),
+        ("lambda", f32s(&[1], &[1.0])),
+    ];
     file(&folder, "attention.npz", &entries);
-    let base = ["eval", "nystrom_attention", "--inputs", "attention.npz", "--device", "cpu", "--out", "x.npz", "--param"];
+    let base = [
+        "eval",
+        "nystrom_attention",
+        "--inputs",
+        "attention.npz",
+        "--device",
+        "cpu",
+        "--out",
+        "x.npz",
+        "--param",
+    ];
     for (param, parts) in [
         ("epsilon=0", ["epsilon", "got 0"]),
         ("epsilon=NaN", ["epsilon", "NaN"]),
@@ -571,5 +608,8 @@ fn help_and_wrong_usage_are_told_apart() {
     assert!(folder.run(&["map", "--help"]).done().stdout.contains("--landmarks"));
     assert_eq!(folder.run(&["dance"]).refused(&["dance"]).code, Some(2));
     assert_eq!(folder.run(&["map"]).refused(&[]).code, Some(2));
-    assert_eq!(folder.run(&["map", "missing.png", "--at", "1,1", "--device", "cpu"]).refused(&[]).code, Some(1));
+    assert_eq!(
+        folder.run(&["map", "missing.png", "--at", "1,1", "--device", "cpu"]).refused(&[]).code,
+        Some(1)
+    );
 }

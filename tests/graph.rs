@@ -186,7 +186,10 @@ fn programs_refuse_what_is_no_input_and_no_output() {
     assert!(text.contains("[1, 2, 3, 4]") && text.contains("[1, 2, 3, 3]"), "{text}");
     program.write(x, &numbers).expect("x is an input");
     program.run().expect("the graph runs");
-    assert_eq!(program.read(t).expect("an output"), HostTensor::new([1, 2, 3, 4], wgattn::tensor::HostData::F64(vec![1.0; 24])).expect("24 numbers"));
+    assert_eq!(
+        program.read(t).expect("an output"),
+        HostTensor::new([1, 2, 3, 4], wgattn::tensor::HostData::F64(vec![1.0; 24])).expect("24 numbers")
+    );
     assert!(program.read(u).expect_err("a transient").to_string().contains("transient"));
     let foreign = Graph::new("other").input("y", [1, 2, 3, 4], DType::F32);
     assert!(program.read(foreign).is_err() && program.write(foreign, &numbers).is_err());
@@ -227,7 +230,8 @@ fn parameters_change_results_without_another_schedule() {
         let mut program = backend.compile(&graph).expect("the graph compiles");
         program.write(x, &HostTensor::f32([1, 1, 1, 2], vec![1.0, 2.0]).expect("two")).expect("x fits");
         let steps = program.schedule().to_string();
-        for (alpha, beta, expected) in [(1.0, 1.0, 6.0), (3.0, 1.0, 18.0), (3.0, -0.5, -9.0), (0.0, 1.0, 0.0)] {
+        for (alpha, beta, expected) in [(1.0, 1.0, 6.0), (3.0, 1.0, 18.0), (3.0, -0.5, -9.0), (0.0, 1.0, 0.0)]
+        {
             let set = |alpha| matmul::Params { alpha, ..Default::default() };
             program.set_params(first, &set(alpha)).expect("alpha is live");
             program.set_params(second, &set(beta)).expect("alpha is live");
@@ -358,7 +362,10 @@ fn check_slots(schedule: &Schedule) -> Result<(), TestCaseError> {
     for (at, (a, slot_a, (first_a, last_a))) in placed.iter().enumerate() {
         for (b, slot_b, (first_b, last_b)) in &placed[at + 1..] {
             let together = first_a <= last_b && first_b <= last_a;
-            prop_assert!(!together || slot_a != slot_b, "{a} and {b} live together in slot {slot_a}\n{schedule}");
+            prop_assert!(
+                !together || slot_a != slot_b,
+                "{a} and {b} live together in slot {slot_a}\n{schedule}"
+            );
         }
         let info = &schedule.tensors[*a];
         prop_assert!(info.kind == Kind::Transient && info.base.is_none());
@@ -429,10 +436,8 @@ fn sharing_and_dropping_change_no_bit_on_adapters() {
     use proptest::test_runner::{Config, TestRunner};
     for (device, backend) in support::backends() {
         let config = Config { cases: 12, failure_persistence: None, ..Config::default() };
-        let chains = (
-            prop::collection::vec(op(), 4..24),
-            prop::collection::vec(prop::bool::weighted(0.1), 25),
-        );
+        let chains =
+            (prop::collection::vec(op(), 4..24), prop::collection::vec(prop::bool::weighted(0.1), 25));
         let outcome = TestRunner::new(config).run(&chains, |(ops, wanted)| {
             let mut chain = record(&ops);
             let chosen = choose(&mut chain, &wanted);

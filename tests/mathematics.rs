@@ -25,7 +25,8 @@ fn numbers(shape: [u32; 4], seed: u32, scale: f32) -> HostTensor {
         let x = (x ^ (x >> 15)).wrapping_mul(0x85eb_ca6b);
         scale * ((x ^ (x >> 13)) as f32 / 2.0_f32.powi(31) - 1.0)
     };
-    HostTensor::f32(shape, (0..shape.iter().product::<u32>()).map(mix).collect()).expect("the shape's own count")
+    HostTensor::f32(shape, (0..shape.iter().product::<u32>()).map(mix).collect())
+        .expect("the shape's own count")
 }
 
 fn bandwidths(list: &[f32]) -> HostTensor {
@@ -87,9 +88,8 @@ fn nystrom_with_all_tokens_for_landmarks_is_exact_within_epsilon() {
     let truth = exact(&CpuBackend, &x, laplacian)[0].to_f64();
     let largest = truth.iter().fold(0.0_f64, |m, x| m.max(x.abs()));
     let v = x.v.to_f64();
-    let column = |head: usize, c: usize| {
-        (0..37).map(|j| v[(head * 37 + j) * 4 + c].powi(2)).sum::<f64>().sqrt()
-    };
+    let column =
+        |head: usize, c: usize| (0..37).map(|j| v[(head * 37 + j) * 4 + c].powi(2)).sum::<f64>().sqrt();
     for (device, backend) in devices() {
         for epsilon in [1e-1_f32, 1e-2, 1e-3] {
             let (out, status) = x.attend(backend.as_ref(), &Params { epsilon, ..Params::default() });
@@ -98,7 +98,10 @@ fn nystrom_with_all_tokens_for_landmarks_is_exact_within_epsilon() {
             for (at, (got, truth)) in out.to_f64().iter().zip(&truth).enumerate() {
                 let allowed = f64::from(epsilon) * column(at / (37 * 4), at % 4) + rounding;
                 let gap = (got - truth).abs();
-                assert!(gap <= allowed, "{device}, ε = {epsilon}: element {at} is off by {gap:e} > {allowed:e}");
+                assert!(
+                    gap <= allowed,
+                    "{device}, ε = {epsilon}: element {at} is off by {gap:e} > {allowed:e}"
+                );
                 used = used.max(gap / allowed);
             }
             println!("{device}, ε = {epsilon}: {:.0} % of the bound", 100.0 * used);
@@ -188,12 +191,8 @@ fn a_row_belongs_to_its_token_whatever_the_order() {
         HostTensor::f32(tensor.shape(), out).expect("the same shape")
     };
     let (query, key) = (|i: usize| (i * 5 + 11) % 37, |j: usize| (j * 17 + 4) % 53);
-    let shuffled = Operands {
-        q: moved(&x.q, &query),
-        k: moved(&x.k, &key),
-        v: moved(&x.v, &key),
-        ..x.clone()
-    };
+    let shuffled =
+        Operands { q: moved(&x.q, &query), k: moved(&x.k, &key), v: moved(&x.v, &key), ..x.clone() };
     for (device, backend) in devices() {
         for (number, norm) in (0..).zip(NORMALISATIONS) {
             let params = Params { normalise: number, epsilon: 1e-2, ..Params::default() };
@@ -276,7 +275,10 @@ fn extreme_bandwidths_give_finite_numbers() {
                 let (out, status) = x.attend(backend.as_ref(), &params);
                 let out = out.to_f64();
                 assert!(out.iter().all(|x| x.is_finite()), "{norm}, λ = {lambda:e} on {device}");
-                assert!(status[3] < f64::from(newton_schulz::FAILED), "{norm}, λ = {lambda:e} on {device}: {status:?}");
+                assert!(
+                    status[3] < f64::from(newton_schulz::FAILED),
+                    "{norm}, λ = {lambda:e} on {device}: {status:?}"
+                );
                 // All kernel values 0 but a token's own: Ĝ = I/(1 + ε). All 1: Ĝ = m/(m + ε).
                 let expected: Option<Vec<f64>> = match (norm, lambda < 1.0) {
                     ("none", true) => Some(v.iter().map(|x| x / 1.01).collect()),
@@ -295,7 +297,12 @@ fn extreme_bandwidths_give_finite_numbers() {
 }
 
 /// Attention as users record it: out and status.
-fn recorded(backend: &dyn Backend, attention: &Attention, x: &Operands, grid: (u32, u32)) -> (Vec<f64>, Vec<f64>) {
+fn recorded(
+    backend: &dyn Backend,
+    attention: &Attention,
+    x: &Operands,
+    grid: (u32, u32),
+) -> (Vec<f64>, Vec<f64>) {
     let mut graph = Graph::new("preset");
     let inputs = [("q", &x.q), ("k", &x.k), ("v", &x.v), ("lambda", &x.lambda)];
     let tensors = inputs.map(|(name, data)| graph.input(name, data.shape(), DType::F32));
@@ -349,9 +356,11 @@ fn the_authors_start_on_distant_sets_fails_and_says_so() {
             (newton_schulz::PLAIN, newton_schulz::OK),
         ] {
             for fallback in [0, 1] {
-                let params = newton_schulz::Params { epsilon: 1e-2, mode, steps: 20, fallback, ..Default::default() };
+                let params =
+                    newton_schulz::Params { epsilon: 1e-2, mode, steps: 20, fallback, ..Default::default() };
                 let outputs = [("x", a.shape()), ("status", [1, 1, 4].into())];
-                let out = run(backend.as_ref(), &newton_schulz::SPEC, &params.to_bytes(), &[("a", &a)], &outputs);
+                let out =
+                    run(backend.as_ref(), &newton_schulz::SPEC, &params.to_bytes(), &[("a", &a)], &outputs);
                 let status = out[1].to_f64();
                 println!("{device}, mode {mode}, fallback {fallback}: {status:?}");
                 if fallback == 1 && mode == newton_schulz::AUTHORS {

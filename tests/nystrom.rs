@@ -115,13 +115,8 @@ fn features_and_inverse_agree_with_the_stored_arrays() {
             let a = HostTensor::f32(a.shape(), a.to_f32()).expect("the same shape");
             let inverse = newton_schulz::Params { epsilon: params.epsilon, ..Default::default() };
             let outputs = [("x", a.shape()), ("status", [1, 1, 4].into())];
-            let got = run(
-                backend.as_ref(),
-                &newton_schulz::SPEC,
-                &inverse.to_bytes(),
-                &[("a", &a)],
-                &outputs,
-            );
+            let got =
+                run(backend.as_ref(), &newton_schulz::SPEC, &inverse.to_bytes(), &[("a", &a)], &outputs);
             close(&format!("{device} {name} X"), &got[0].to_f64(), &file.numbers("X"), tolerance);
         }
     }
@@ -164,7 +159,13 @@ fn maps_are_attention_with_the_identity_for_values() {
 }
 
 /// Landmarks `[m, d]` of stored tokens on a grid.
-fn landmarks(backend: &dyn Backend, file: &Stored, case: &str, rows_cols: (u32, u32), of: &Landmarks) -> Vec<f64> {
+fn landmarks(
+    backend: &dyn Backend,
+    file: &Stored,
+    case: &str,
+    rows_cols: (u32, u32),
+    of: &Landmarks,
+) -> Vec<f64> {
     let k = file.tensor(&format!("{case}_k"));
     let q = file.has(&format!("{case}_q")).then(|| file.tensor(&format!("{case}_q")));
     let mut graph = Graph::new("landmarks");
@@ -251,7 +252,8 @@ fn masked_keys_stay_out_of_landmark_means() {
 
 #[test]
 fn landmarks_that_do_not_fit_are_refused_with_the_numbers() {
-    let refused = |of: Landmarks, rows: u32, cols: u32| of.cells(rows, cols).expect_err("refused").to_string();
+    let refused =
+        |of: Landmarks, rows: u32, cols: u32| of.cells(rows, cols).expect_err("refused").to_string();
     assert!(refused(Landmarks::Strided { side: 7 }, 4, 12).contains("48 tokens of the 12 × 4 grid, got 49"));
     assert!(refused(Landmarks::Adaptive { side: 70_000 }, 4, 12).contains("48 tokens"));
     assert!(refused(Landmarks::Strided { side: 0 }, 4, 12).contains("got 0"));

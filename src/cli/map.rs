@@ -6,7 +6,7 @@ use crate::attention::{Attention, Landmarks, Normalisation};
 use crate::backend::{Backend, DeviceKind, Timings};
 use crate::graph::human_bytes;
 use crate::vision::image::Photo;
-use crate::vision::overlay::{Overlay, OverlayOptions};
+use crate::vision::overlay::{Overlay, OverlayOptions, check_target};
 use crate::vision::scene::{
     MapKernel, MapPath, RowNormalisation, Rows, Scene, SceneOptions, fuse, relative_error, scaled_to_one,
 };
@@ -280,6 +280,11 @@ fn one(
     file: &Path,
     several: bool,
 ) -> Result<(serde_json::Value, String), Failure> {
+    let out = target(args.out.as_ref(), several, file, "-attention.png");
+    let raw = args.raw.as_ref().map(|raw| target(Some(raw), several, file, ".npy"));
+    // What cannot be written is refused before any work, so that one result is not left without the other.
+    check_target(&out)?;
+    raw.iter().try_for_each(crate::arrays::check_target)?;
     let photo = Photo::open(file)?;
     let queries = u32::try_from(args.at.len()).map_err(|_| Failure("too many --at".into()))?;
     let scene = Scene::new(&photo, options, queries)?;
@@ -307,9 +312,7 @@ fn one(
     let shown = scaled_to_one(&fuse(&maps, None));
     let overlay = Overlay::draw(&photo, &scene.grid, &shown, &args.at, &OverlayOptions::default())?;
     overlay.notices.iter().for_each(|n| notice(format_args!("{}: {n}", file.display())));
-    let out = target(args.out.as_ref(), several, file, "-attention.png");
     overlay.save(&out)?;
-    let raw = args.raw.as_ref().map(|raw| target(Some(raw), several, file, ".npy"));
     if let Some(raw) = &raw {
         let shape = vec![maps.len(), scene.grid.rows(), scene.grid.cols()];
         let array = Array { shape, data: ArrayData::F32(maps.concat()) };

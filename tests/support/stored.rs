@@ -217,8 +217,7 @@ impl Dense {
     /// Of operands with one head.
     pub fn of(x: &Operands, params: Params) -> Self {
         let (q, k) = (rows_of(&x.q), rows_of(&x.k));
-        let (queries, keys) =
-            (kept(x.query_mask.as_ref(), q.nrows()), kept(x.key_mask.as_ref(), k.nrows()));
+        let (queries, keys) = (kept(x.query_mask.as_ref(), q.nrows()), kept(x.key_mask.as_ref(), k.nrows()));
         let l_k = rows_of(&x.landmarks);
         let l_q = x.landmarks_q.as_ref().map_or_else(|| l_k.clone(), rows_of);
         let lambda = x.lambda.to_f64()[0];

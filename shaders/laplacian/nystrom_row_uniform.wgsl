@@ -6,7 +6,8 @@
 @group(0) @binding(4) var<storage, read> lambda: array<f32>;
 @group(0) @binding(5) var<storage, read> scale: array<f32>;
 @group(0) @binding(6) var<storage, read> keep: array<u32>;
-@group(0) @binding(7) var<storage, read_write> out: array<f32>;
+@group(0) @binding(7) var<storage, read> share: array<f32>;
+@group(0) @binding(8) var<storage, read_write> out: array<f32>;
 
 fn is_kept(batch: u32, key: u32) -> bool {
   if (!HAS_KEEP) { return true; }
@@ -69,6 +70,6 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
     l_start += D4;
   }
   if (HAS_SCALE) { sum *= scale[params.scale_at + local_batch * params.n + key]; }
-  sum += params.constant;
+  if (HAS_SHARE) { sum += params.constant * share[params.share_at + local_batch]; } else { sum += params.constant; }
   out[params.out_at + (local_batch * params.n + key) * params.r + query] = select(0.0, sum, is_kept(batch, key));
 }

@@ -228,6 +228,14 @@ impl Attention {
         grid: (u32, u32),
         masks: Masks,
     ) -> Result<LandmarkTensors> {
+        if self.two_sets && !nystrom::Params::inverts_any_matrix(self.inverse) {
+            return Err(Error::value(
+                "inverse mode of two landmark sets",
+                "3 or 4, because A is not symmetric",
+                self.inverse,
+                "use one of them, or one shared set",
+            ));
+        }
         let (landmarks, valid) = self.landmarks.record(graph, k, Some(q), grid, masks.keys)?;
         let keep = masks.keys.map(|_| valid);
         let of_queries = match self.two_sets {

@@ -22,7 +22,7 @@ pub(crate) fn write_whole(target: &Path, write: impl FnOnce(&File) -> io::Result
 }
 
 /// Refuses what cannot become a file, before any work is done for it: a folder, or a file in a folder that is not there.
-pub fn check_target(target: &Path) -> io::Result<()> {
+pub(crate) fn check_target(target: &Path) -> io::Result<()> {
     if target.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }

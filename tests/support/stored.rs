@@ -15,12 +15,12 @@ use wgattn::kernels::laplacian::{nystrom_attention, nystrom_map};
 use wgattn::tensor::{HostData, HostTensor, Shape};
 
 /// The names of the normalisations in files, in the order of their numbers.
-pub const NORMALISATIONS: [&str; 5] = ["none", "row", "col", "cheap", "softpp"];
+pub(crate) const NORMALISATIONS: [&str; 5] = ["none", "row", "col", "cheap", "softpp"];
 
-pub type Device = (String, Arc<dyn Backend>);
+pub(crate) type Device = (String, Arc<dyn Backend>);
 
 /// The CPU and every adapter of this machine.
-pub fn devices() -> Vec<Device> {
+pub(crate) fn devices() -> Vec<Device> {
     let mut list: Vec<Device> = vec![("cpu".into(), Arc::new(CpuBackend))];
     let adapters = crate::support::backends().into_iter();
     list.extend(adapters.map(|(name, b)| (name, Arc::new(b) as Arc<dyn Backend>)));
@@ -28,19 +28,19 @@ pub fn devices() -> Vec<Device> {
 }
 
 /// One stored case.
-pub struct Stored(BTreeMap<String, Array>);
+pub(crate) struct Stored(BTreeMap<String, Array>);
 
 impl Stored {
-    pub fn read(name: &str) -> Self {
+    pub(crate) fn read(name: &str) -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/laplacian/{name}.npz"));
         Self(read(path).expect("the stored case is there"))
     }
 
-    pub fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
-    pub fn numbers(&self, name: &str) -> Vec<f64> {
+    pub(crate) fn numbers(&self, name: &str) -> Vec<f64> {
         match &self.0[name].data {
             ArrayData::F32(v) => v.iter().map(|&x| f64::from(x)).collect(),
             ArrayData::F64(v) => v.clone(),
@@ -49,12 +49,12 @@ impl Stored {
         }
     }
 
-    pub fn number(&self, name: &str) -> f64 {
+    pub(crate) fn number(&self, name: &str) -> f64 {
         self.numbers(name)[0]
     }
 
     /// A matrix as `[1, 1, rows, cols]`, a mask as `[1, 1, tokens]`, other lists as they are.
-    pub fn tensor(&self, name: &str) -> HostTensor {
+    pub(crate) fn tensor(&self, name: &str) -> HostTensor {
         let array = &self.0[name];
         let data = match &array.data {
             ArrayData::F32(v) => HostData::F32(v.clone()),
@@ -74,7 +74,7 @@ impl Stored {
 }
 
 /// Runs one kernel on tensors given by port name; the outputs in the order asked for.
-pub fn run(
+pub(crate) fn run(
     backend: &dyn Backend,
     spec: &'static KernelSpec,
     params: &[u8],
@@ -111,7 +111,7 @@ pub fn run(
 
 /// Inputs of Nyström attention.
 #[derive(Clone)]
-pub struct Operands {
+pub(crate) struct Operands {
     pub q: HostTensor,
     pub k: HostTensor,
     pub v: HostTensor,
@@ -123,7 +123,7 @@ pub struct Operands {
 }
 
 impl Operands {
-    pub fn of(file: &Stored) -> Self {
+    pub(crate) fn of(file: &Stored) -> Self {
         let (shared, maybe) =
             (!file.has("L_k"), |name: &str| Some(name).filter(|n| file.has(n)).map(|n| file.tensor(n)));
         Self {
@@ -152,7 +152,7 @@ impl Operands {
     }
 
     /// out `[b, h, n, e]` and status `[b, h, 4]`.
-    pub fn attend(&self, backend: &dyn Backend, params: &Params) -> (HostTensor, Vec<f64>) {
+    pub(crate) fn attend(&self, backend: &dyn Backend, params: &Params) -> (HostTensor, Vec<f64>) {
         let (q, v) = (self.q.shape(), self.v.shape());
         let [b, h, n, _] = *q.dims() else { panic!("q is [b, h, n, d]") };
         let outputs = [("out", [b, h, n, v.dims()[3]].into()), ("status", [b, h, 4].into())];
@@ -163,7 +163,7 @@ impl Operands {
     }
 
     /// Rows of the map of all queries, `[n, t]` of one head.
-    pub fn map(&self, backend: &dyn Backend, params: &Params) -> Vec<f64> {
+    pub(crate) fn map(&self, backend: &dyn Backend, params: &Params) -> Vec<f64> {
         let (n, t) = (self.q.shape().dims()[2], self.k.shape().dims()[2]);
         let outputs = [("out", [1, 1, t, n].into()), ("status", [1, 1, 4].into())];
         let mut inputs = self.ports();
@@ -175,7 +175,7 @@ impl Operands {
 }
 
 /// Largest deviation relative to the largest expected magnitude; a NaN counts as infinite.
-pub fn deviation(got: &[f64], expected: &[f64]) -> f64 {
+pub(crate) fn deviation(got: &[f64], expected: &[f64]) -> f64 {
     assert_eq!(got.len(), expected.len());
     let scale = expected.iter().fold(1e-30_f64, |m, x| m.max(x.abs()));
     let gap = |(g, e): (&f64, &f64)| if g.is_nan() { f64::INFINITY } else { (g - e).abs() };
@@ -183,7 +183,7 @@ pub fn deviation(got: &[f64], expected: &[f64]) -> f64 {
 }
 
 /// Where two lists differ most, for messages.
-pub fn worst(got: &[f64], expected: &[f64]) -> String {
+pub(crate) fn worst(got: &[f64], expected: &[f64]) -> String {
     let gap = |i: &usize| {
         let gap = (got[*i] - expected[*i]).abs();
         if gap.is_nan() { f64::INFINITY } else { gap }
@@ -193,7 +193,7 @@ pub fn worst(got: &[f64], expected: &[f64]) -> String {
 }
 
 /// The matrices of one head, formed in f64 from their definitions; nothing linear about it.
-pub struct Dense {
+pub(crate) struct Dense {
     pub c: DMatrix<f64>,
     pub k_hat: DMatrix<f64>,
     pub w: DMatrix<f64>,
@@ -215,7 +215,7 @@ fn kept(mask: Option<&HostTensor>, tokens: usize) -> Vec<f64> {
 
 impl Dense {
     /// Of operands with one head.
-    pub fn of(x: &Operands, params: Params) -> Self {
+    pub(crate) fn of(x: &Operands, params: Params) -> Self {
         let (q, k) = (rows_of(&x.q), rows_of(&x.k));
         let (queries, keys) = (kept(x.query_mask.as_ref(), q.nrows()), kept(x.key_mask.as_ref(), k.nrows()));
         let l_k = rows_of(&x.landmarks);
@@ -239,12 +239,12 @@ impl Dense {
     }
 
     /// Ĝ `[n, t]`.
-    pub fn g(&self) -> DMatrix<f64> {
+    pub(crate) fn g(&self) -> DMatrix<f64> {
         &self.c * &self.x * self.k_hat.transpose()
     }
 
     /// N(Ĝ) `[n, t]` as the method defines it, masked rows and columns 0.
-    pub fn z(&self) -> DMatrix<f64> {
+    pub(crate) fn z(&self) -> DMatrix<f64> {
         let g = self.g();
         let (n, t) = g.shape();
         let (kept_queries, kept_keys) = (self.queries.iter().sum::<f64>(), self.keys.iter().sum::<f64>());
@@ -295,7 +295,7 @@ impl Dense {
     }
 
     /// N(Ĝ) V in row-major order.
-    pub fn attend(&self, v: &HostTensor) -> Vec<f64> {
+    pub(crate) fn attend(&self, v: &HostTensor) -> Vec<f64> {
         let mut values = rows_of(v);
         for (j, keep) in self.keys.iter().enumerate().filter(|(_, keep)| **keep == 0.0) {
             values.row_mut(j).fill(*keep);

@@ -215,7 +215,7 @@ fn forty_eight_megapixels_work_with_a_notice() {
     let (compression, filter) =
         (image::codecs::png::CompressionType::Fast, image::codecs::png::FilterType::NoFilter);
     let encoder = image::codecs::png::PngEncoder::new_with_quality(file, compression, filter);
-    let row = |y: u32| if y / 1500 % 2 == 0 { 40 } else { 200 };
+    let row = |y: u32| if (y / 1500).is_multiple_of(2) { 40 } else { 200 };
     let grey: Vec<u8> = (0..6000).flat_map(|y| std::iter::repeat_n(row(y), 8000)).collect();
     encoder.write_image(&grey, 8000, 6000, image::ExtendedColorType::L8).expect("a large picture");
     let run = folder.map(&[&path, "--at", "7999,5999", "--max-tokens", "1000", "--json"]).done();

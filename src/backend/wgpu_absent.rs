@@ -2,11 +2,7 @@
 
 use crate::error::{Error, Result};
 
-<<<<<<< HEAD
 /// Stands for the wgpu backend where the `wgpu` feature is off: there is no value of it.
-=======
-/// Stands for the wgpu backend where the `wgpu` feature is off; there is none.
->>>>>>> k6
 #[derive(Debug)]
 pub enum WgpuBackend {}
 

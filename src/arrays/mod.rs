@@ -217,7 +217,7 @@ pub fn write(path: impl AsRef<Path>, arrays: &BTreeMap<String, Array>) -> Result
     written().map_err(|fault: Fault| fault.at(path))
 }
 
-/// Refuses a target that [`write`] would refuse whatever the arrays: another suffix, a folder, a folder that is missing.
+/// Refuses a target that [`write()`] would refuse whatever the arrays: another suffix, a folder, a folder that is missing.
 pub fn check_target(path: impl AsRef<Path>) -> Result<(), ArrayError> {
     let path = path.as_ref();
     let checked = || -> Result<(), Fault> {

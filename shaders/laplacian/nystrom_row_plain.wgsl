@@ -23,7 +23,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   let key = group % groups_per_batch * 64u + thread;
   if (key >= params.n) { return; }
   let batch = params.batch_from + local_batch;
-  let head = batch % params.h;
+  let bandwidth = bandwidth_of(batch % params.h);
   let k_start = params.k_at + (local_batch * params.n + key) * params.d;
   for (var query = 0u; query < params.r; query++) {
     let w_start = params.weights_at + (local_batch * params.r + query) * params.mw;
@@ -32,7 +32,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
       let l_start = params.landmarks_at + (local_batch * params.m + l) * params.d;
       var distance = 0.0;
       for (var c = 0u; c < params.d; c++) { distance += gap1(k[k_start + c], landmarks[l_start + c]); }
-      sum += weights[w_start + l] * finish(distance, head);
+      sum += weights[w_start + l] * finish(distance, bandwidth);
     }
     if (HAS_SCALE) { sum *= scale[params.scale_at + local_batch * params.n + key]; }
     sum += params.constant;

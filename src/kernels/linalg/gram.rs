@@ -5,7 +5,7 @@
 
 use crate::error::Result;
 use crate::graph::Graph;
-use crate::kernel::wgsl_module::GROUP;
+use crate::kernel::wgsl_module::{GROUP, TEXELS};
 use crate::kernel::*;
 use crate::kernels::linalg::{column_sums::check_chunks, sum_chunks};
 use crate::tensor::{DType, Dims, Tensor};
@@ -62,6 +62,65 @@ const fn tile(name: &'static str, constants: fn(&Dims) -> Vec<(&'static str, Con
     }
 }
 
+/// Whether columns by eight per thread waste no more threads than columns by four.
+fn wide(d: &Dims) -> bool {
+    d.size("p").div_ceil(64) * 64 <= d.size("p").div_ceil(32) * 32
+}
+
+fn whole(d: &Dims, name: &str) -> bool {
+    d.size(name) % 4 == 0
+}
+
+/// The texture path: rows of both operands are whole texels, only W's are, or both are shifted into place.
+const fn texture(name: &'static str, a_whole: bool, w_whole: bool) -> Variant {
+    Variant {
+        name,
+        file: "linalg/gram_texture.wgsl",
+        body: include_str!("../../../shaders/linalg/gram_texture.wgsl"),
+        shared: &[GROUP, TEXELS],
+        preferred_on: &[Driver::Llvmpipe, Driver::SwiftShader],
+        classes: &[("a", Class::Texture), ("w", Class::Texture)],
+        vec4: match (a_whole, w_whole) {
+            (true, _) => &["a", "w"],
+            (false, true) => &["w"],
+            (false, false) => &[],
+        },
+        constants: match (a_whole, w_whole) {
+            (true, _) => |d| texture_constants(d, true, true),
+            (false, true) => |d| texture_constants(d, false, true),
+            (false, false) => |d| texture_constants(d, false, false),
+        },
+        suits: match (a_whole, w_whole) {
+            (true, _) => |d, _, _| suits_texture(d) && whole(d, "m") && whole(d, "p"),
+            (false, true) => |d, _, _| suits_texture(d) && whole(d, "p"),
+            (false, false) => |d, _, _| suits_texture(d),
+        },
+        grid: |d, batches| {
+            let columns = if wide(d) { 64 } else { 32 };
+            batches * u64::from(d.size("c")) * u64::from(d.size("m").div_ceil(8)) * u64::from(d.size("p").div_ceil(columns))
+        },
+        loads: |d| {
+            // Per row: 2 texels of A and 1 or 2 of W for 8 x 4 or 8 x 8 sums.
+            let words = if wide(d) { 16.0 / 64.0 } else { 12.0 / 32.0 };
+            Loads { texture: products(d) * words, ..Loads::default() }
+        },
+        subgroups: false,
+    }
+}
+
+/// Enough work to pay for the copies.
+fn suits_texture(d: &Dims) -> bool {
+    d.size("m") >= 8 && d.size("p") >= 8 && d.batches() as f64 * products(d) >= 65_536.0
+}
+
+fn texture_constants(d: &Dims, a_whole: bool, w_whole: bool) -> Vec<(&'static str, Constant)> {
+    vec![
+        ("A_WHOLE", Constant::Bool(a_whole)),
+        ("W_WHOLE", Constant::Bool(w_whole)),
+        ("WIDE", Constant::Bool(wide(d))),
+    ]
+}
+
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
     name: "gram",
@@ -83,6 +142,9 @@ pub static SPEC: KernelSpec = KernelSpec {
     wgpu: OnWgpu::Shader(&[
         tile("tile64", |_| vec![("TILE_K", Constant::U32(16))], |_, _, caps| caps.workgroup_bytes >= 8192),
         tile("tile64_shallow", |_| vec![("TILE_K", Constant::U32(8))], |_, _, caps| caps.workgroup_bytes >= 4096),
+        texture("texture", true, true),
+        texture("texture_shift_a", false, true),
+        texture("texture_shift", false, false),
         Variant {
             name: "plain",
             file: "linalg/gram_plain.wgsl",
@@ -115,6 +177,9 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("smallest", &[("b", 1), ("h", 1), ("n", 1), ("c", 1), ("m", 1), ("p", 1)], Params::default_bytes),
         Case::new("odd", &[("b", 2), ("h", 3), ("n", 101), ("c", 7), ("m", 49), ("p", 33)], || Params { rows: 16 }.to_bytes()),
         Case::new("tile_plus_one", &[("b", 1), ("h", 2), ("n", 65), ("c", 2), ("m", 65), ("p", 66)], || Params { rows: 33 }.to_bytes()),
+        Case::new("whole_texels", &[("b", 1), ("h", 2), ("n", 70), ("c", 2), ("m", 20), ("p", 32)], || Params { rows: 40 }.to_bytes()),
+        Case::new("whole_columns", &[("b", 1), ("h", 3), ("n", 90), ("c", 1), ("m", 49), ("p", 32)], Params::default_bytes),
+        Case::new("features_4096", &[("b", 1), ("h", 8), ("n", 4096), ("c", 4), ("m", 49), ("p", 32)], Params::default_bytes).for_bench(),
         Case::new("one_column", &[("b", 1), ("h", 1), ("n", 300), ("c", 1), ("m", 5), ("p", 1)], Params::default_bytes),
     ],
     vjp: None,

@@ -8,7 +8,7 @@
 
 use crate::error::Result;
 use crate::graph::{Graph, PassId};
-use crate::kernel::wgsl_module::{GROUP, Shared};
+use crate::kernel::wgsl_module::{GROUP, Shared, TEXELS};
 use crate::kernel::*;
 use crate::params;
 use crate::reference;
@@ -121,32 +121,69 @@ const fn tile(name: &'static str, constants: fn(&Dims) -> Vec<(&'static str, Con
     }
 }
 
+/// Whether columns by eight per thread waste no more threads than columns by four.
+fn wide(d: &Dims) -> bool {
+    d.size("p").div_ceil(64) * 64 <= d.size("p").div_ceil(32) * 32
+}
+
+/// Untransposed operands, and enough work to pay for the copies.
+fn suits_texture(d: &Dims, params: &[u8]) -> bool {
+    let p = Params::from_bytes(params);
+    let work = d.batches() as f64 * flop(d);
+    p.transpose_a == 0 && p.transpose_w == 0 && d.size("n") >= 8 && d.size("p") >= 8 && work >= 65_536.0
+}
+
+/// The texture path: rows of A and of W are whole texels, or are shifted into place.
+const fn texture(name: &'static str, a_whole: bool, w_whole: bool) -> Variant {
+    Variant {
+        name,
+        file: "linalg/matmul_texture.wgsl",
+        body: include_str!("../../../shaders/linalg/matmul_texture.wgsl"),
+        shared: &[GROUP, TEXELS, MATMUL_EPILOGUE],
+        preferred_on: &[Driver::Llvmpipe, Driver::SwiftShader],
+        classes: &[("a", Class::Texture), ("w", Class::Texture)],
+        vec4: match (a_whole, w_whole) {
+            (true, _) => &["a", "w"],
+            (false, true) => &["w"],
+            (false, false) => &[],
+        },
+        constants: match (a_whole, w_whole) {
+            (true, _) => |d| texture_constants(d, true, true),
+            (false, true) => |d| texture_constants(d, false, true),
+            (false, false) => |d| texture_constants(d, false, false),
+        },
+        suits: match (a_whole, w_whole) {
+            (true, _) => |d, params, _| suits_texture(d, params) && d.size("ac") % 4 == 0 && d.size("wc") % 4 == 0,
+            (false, true) => |d, params, _| suits_texture(d, params) && d.size("wc") % 4 == 0,
+            (false, false) => |d, params, _| suits_texture(d, params),
+        },
+        grid: |d, batches| {
+            let columns = if wide(d) { 64 } else { 32 };
+            batches * u64::from(d.size("n").div_ceil(8)) * u64::from(d.size("p").div_ceil(columns))
+        },
+        loads: |d| {
+            // Per four steps of the inner dimension: 8 texels of A and 4 or 8 of W for 8 x 4 or 8 x 8 sums.
+            let words = if wide(d) { 64.0 / 256.0 } else { 48.0 / 128.0 };
+            Loads { texture: flop(d) * words, ..Loads::default() }
+        },
+        subgroups: false,
+    }
+}
+
+fn texture_constants(d: &Dims, a_whole: bool, w_whole: bool) -> Vec<(&'static str, Constant)> {
+    vec![
+        ("A_WHOLE", Constant::Bool(a_whole)),
+        ("W_WHOLE", Constant::Bool(w_whole)),
+        ("WIDE", Constant::Bool(wide(d))),
+    ]
+}
+
 static VARIANTS: &[Variant] = &[
     tile("tile64", |_| vec![("TILE_K", Constant::U32(16))], |_, _, caps| caps.workgroup_bytes >= 8448),
     tile("tile64_shallow", |_| vec![("TILE_K", Constant::U32(8))], |_, _, caps| caps.workgroup_bytes >= 4224),
-    Variant {
-        name: "texture",
-        file: "linalg/matmul_texture.wgsl",
-        body: include_str!("../../../shaders/linalg/matmul_texture.wgsl"),
-        shared: &[GROUP, MATMUL_EPILOGUE],
-        preferred_on: &[Driver::Llvmpipe, Driver::SwiftShader],
-        classes: &[("a", Class::Texture), ("w", Class::Texture)],
-        vec4: &["a", "w"],
-        constants: no_constants,
-        // Untransposed, whole texels, and enough work to pay for the copies.
-        suits: |d, params, _| {
-            let p = Params::from_bytes(params);
-            p.transpose_a == 0
-                && p.transpose_w == 0
-                && d.size("ac") % 4 == 0
-                && d.size("wc") % 4 == 0
-                && d.size("n") >= 16
-                && d.size("p") >= 16
-        },
-        grid: |d, batches| batches * u64::from(d.size("n").div_ceil(8)) * u64::from(d.size("p").div_ceil(64)),
-        loads: |d| Loads { texture: flop(d) / 4.0, ..Loads::default() },
-        subgroups: false,
-    },
+    texture("texture", true, true),
+    texture("texture_shift_a", false, true),
+    texture("texture_shift", false, false),
     Variant {
         name: "plain",
         file: "linalg/matmul_plain.wgsl",
@@ -230,9 +267,12 @@ pub static SPEC: KernelSpec = KernelSpec {
             .without(&["residual"]).shared(&["w", "bias"]),
         case("whole_texels", &[("b", 1), ("h", 2), ("ar", 50), ("ac", 52), ("wr", 52), ("wc", 100), ("n", 50), ("p", 100)], Params::default_bytes)
             .without(&["residual", "bias"]),
+        case("narrow", &[("b", 1), ("h", 2), ("ar", 50), ("ac", 49), ("wr", 49), ("wc", 32), ("n", 50), ("p", 32)], Params::default_bytes),
         case("large_values", &[("b", 1), ("h", 1), ("ar", 20), ("ac", 40), ("wr", 40), ("wc", 20), ("n", 20), ("p", 20)], Params::default_bytes)
             .without(&["residual", "bias"]).filled(&[("a", Fill::Uniform(-1e18, 1e18)), ("w", Fill::Uniform(-1e18, 1e18))]),
         case("square_256", &[("b", 1), ("h", 1), ("ar", 256), ("ac", 256), ("wr", 256), ("wc", 256), ("n", 256), ("p", 256)], Params::default_bytes)
+            .without(&["residual", "bias"]).for_bench(),
+        case("features_4096", &[("b", 1), ("h", 8), ("ar", 4096), ("ac", 49), ("wr", 49), ("wc", 32), ("n", 4096), ("p", 32)], Params::default_bytes)
             .without(&["residual", "bias"]).for_bench(),
         case("batch_64x49", &[("b", 1), ("h", 64), ("ar", 49), ("ac", 49), ("wr", 49), ("wc", 49), ("n", 49), ("p", 49)], Params::default_bytes)
             .without(&["residual", "bias"]).for_bench(),

@@ -1,7 +1,7 @@
-// 8 rows x 8 columns per thread (x 4 where that wastes fewer threads), both operands read as texels of four words: on
-// llvmpipe a texel costs a tenth of four storage words, and less than half of one. The rows of a thread are the same for
-// the whole group of 8 threads (its subgroup). Operands come untransposed; where rows are not whole texels
-// (A_WHOLE, W_WHOLE), neighbouring texels are shifted into place.
+// 8 rows x 8 columns per thread, both operands read as texels of four words: on llvmpipe a texel costs a tenth of four
+// storage words, and less than half of one. COL_LANES of the 8 threads lie side by side, the others below them, so that
+// narrow results waste none. Operands come untransposed; where rows are not whole texels (A_WHOLE, W_WHOLE),
+// neighbouring texels are shifted into place.
 @group(0) @binding(1) var a: texture_2d<f32>;
 @group(0) @binding(2) var w: texture_2d<f32>;
 @group(0) @binding(3) var<storage, read> residual: array<f32>;
@@ -13,16 +13,11 @@ fn texel_w(at: u32) -> vec4f { return textureLoad(w, texel_place(at), 0); }
 
 // Eight words of a row of W; what lies past its end belongs to columns that are not stored.
 fn line_of_w(at: u32) -> Eight {
-  var line: Eight;
   let t = at >> 2u;
-  line.lo = texel_w(t);
-  if (WIDE || !W_WHOLE) { line.hi = texel_w(t + 1u); }
-  if (!W_WHOLE) {
-    let second = line.hi;
-    line.lo = shifted(line.lo, second, at);
-    if (WIDE) { line.hi = shifted(second, texel_w(t + 2u), at); }
-  }
-  return line;
+  let lo = texel_w(t);
+  let hi = texel_w(t + 1u);
+  if (W_WHOLE) { return Eight(lo, hi); }
+  return Eight(shifted(lo, hi, at), shifted(hi, texel_w(t + 2u), at));
 }
 
 fn store(e: Epilogue, row: u32, col: u32, lo: vec4f, hi: vec4f) {
@@ -32,7 +27,6 @@ fn store(e: Epilogue, row: u32, col: u32, lo: vec4f, hi: vec4f) {
   if (col + 1u < e.columns) { out[at + 1u] = epilogue(e, row, col + 1u, lo.y); }
   if (col + 2u < e.columns) { out[at + 2u] = epilogue(e, row, col + 2u, lo.z); }
   if (col + 3u < e.columns) { out[at + 3u] = epilogue(e, row, col + 3u, lo.w); }
-  if (!WIDE) { return; }
   if (col + 4u < e.columns) { out[at + 4u] = epilogue(e, row, col + 4u, hi.x); }
   if (col + 5u < e.columns) { out[at + 5u] = epilogue(e, row, col + 5u, hi.y); }
   if (col + 6u < e.columns) { out[at + 6u] = epilogue(e, row, col + 6u, hi.z); }
@@ -43,19 +37,19 @@ fn store(e: Epilogue, row: u32, col: u32, lo: vec4f, hi: vec4f) {
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u, @builtin(local_invocation_index) thread: u32) {
   let group = linear_group(id, count);
   if (group >= params.groups) { return; }
-  let width = select(4u, 8u, WIDE);
-  let col_tiles = (params.p + 8u * width - 1u) / (8u * width);
-  let row_tiles = (params.n + 7u) / 8u;
+  let col_tiles = (params.p + 8u * COL_LANES - 1u) / (8u * COL_LANES);
+  let rows_per_tile = 64u / COL_LANES;
+  let row_tiles = (params.n + rows_per_tile - 1u) / rows_per_tile;
   let local_batch = group / (row_tiles * col_tiles);
-  let row0 = (group / col_tiles) % row_tiles * 8u;
-  let col0 = (group % col_tiles * 8u + thread) * width;
+  let row0 = (group / col_tiles) % row_tiles * rows_per_tile + thread / COL_LANES * 8u;
+  let col0 = (group % col_tiles * COL_LANES + thread % COL_LANES) * 8u;
   let batch = params.batch_from + local_batch;
   let depth = params.ac;
   let w_columns = params.wc;
   let last = params.n - 1u;
   let a_from = params.a_at + batch / params.h * params.a_b + batch % params.h * params.a_h;
   let w_from = params.w_at + batch / params.h * params.w_b + batch % params.h * params.w_h + col0;
-  let from0 = a_from + row0 * depth;
+  let from0 = a_from + min(row0, last) * depth;
   let from1 = a_from + min(row0 + 1u, last) * depth;
   let from2 = a_from + min(row0 + 2u, last) * depth;
   let from3 = a_from + min(row0 + 3u, last) * depth;
@@ -102,36 +96,28 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
       let t7 = a7; a7 = select(vec4f(), shifted(e7, t7, from7), inside); e7 = t7;
     }
     let l0 = line_of_w(w_from + k * w_columns);
-    c0 += a0.x * l0.lo;    c1 += a1.x * l0.lo;    c2 += a2.x * l0.lo;    c3 += a3.x * l0.lo;
-    c4 += a4.x * l0.lo;    c5 += a5.x * l0.lo;    c6 += a6.x * l0.lo;    c7 += a7.x * l0.lo;
-    if (WIDE) {
-      d0 += a0.x * l0.hi; d1 += a1.x * l0.hi; d2 += a2.x * l0.hi; d3 += a3.x * l0.hi;
-      d4 += a4.x * l0.hi; d5 += a5.x * l0.hi; d6 += a6.x * l0.hi; d7 += a7.x * l0.hi;
-    }
+    c0 += a0.x * l0.lo; c1 += a1.x * l0.lo; c2 += a2.x * l0.lo; c3 += a3.x * l0.lo;
+    c4 += a4.x * l0.lo; c5 += a5.x * l0.lo; c6 += a6.x * l0.lo; c7 += a7.x * l0.lo;
+    d0 += a0.x * l0.hi; d1 += a1.x * l0.hi; d2 += a2.x * l0.hi; d3 += a3.x * l0.hi;
+    d4 += a4.x * l0.hi; d5 += a5.x * l0.hi; d6 += a6.x * l0.hi; d7 += a7.x * l0.hi;
     let l1 = line_of_w(w_from + min(k + 1u, depth - 1u) * w_columns);
-    c0 += a0.y * l1.lo;    c1 += a1.y * l1.lo;    c2 += a2.y * l1.lo;    c3 += a3.y * l1.lo;
-    c4 += a4.y * l1.lo;    c5 += a5.y * l1.lo;    c6 += a6.y * l1.lo;    c7 += a7.y * l1.lo;
-    if (WIDE) {
-      d0 += a0.y * l1.hi; d1 += a1.y * l1.hi; d2 += a2.y * l1.hi; d3 += a3.y * l1.hi;
-      d4 += a4.y * l1.hi; d5 += a5.y * l1.hi; d6 += a6.y * l1.hi; d7 += a7.y * l1.hi;
-    }
+    c0 += a0.y * l1.lo; c1 += a1.y * l1.lo; c2 += a2.y * l1.lo; c3 += a3.y * l1.lo;
+    c4 += a4.y * l1.lo; c5 += a5.y * l1.lo; c6 += a6.y * l1.lo; c7 += a7.y * l1.lo;
+    d0 += a0.y * l1.hi; d1 += a1.y * l1.hi; d2 += a2.y * l1.hi; d3 += a3.y * l1.hi;
+    d4 += a4.y * l1.hi; d5 += a5.y * l1.hi; d6 += a6.y * l1.hi; d7 += a7.y * l1.hi;
     let l2 = line_of_w(w_from + min(k + 2u, depth - 1u) * w_columns);
-    c0 += a0.z * l2.lo;    c1 += a1.z * l2.lo;    c2 += a2.z * l2.lo;    c3 += a3.z * l2.lo;
-    c4 += a4.z * l2.lo;    c5 += a5.z * l2.lo;    c6 += a6.z * l2.lo;    c7 += a7.z * l2.lo;
-    if (WIDE) {
-      d0 += a0.z * l2.hi; d1 += a1.z * l2.hi; d2 += a2.z * l2.hi; d3 += a3.z * l2.hi;
-      d4 += a4.z * l2.hi; d5 += a5.z * l2.hi; d6 += a6.z * l2.hi; d7 += a7.z * l2.hi;
-    }
+    c0 += a0.z * l2.lo; c1 += a1.z * l2.lo; c2 += a2.z * l2.lo; c3 += a3.z * l2.lo;
+    c4 += a4.z * l2.lo; c5 += a5.z * l2.lo; c6 += a6.z * l2.lo; c7 += a7.z * l2.lo;
+    d0 += a0.z * l2.hi; d1 += a1.z * l2.hi; d2 += a2.z * l2.hi; d3 += a3.z * l2.hi;
+    d4 += a4.z * l2.hi; d5 += a5.z * l2.hi; d6 += a6.z * l2.hi; d7 += a7.z * l2.hi;
     let l3 = line_of_w(w_from + min(k + 3u, depth - 1u) * w_columns);
-    c0 += a0.w * l3.lo;    c1 += a1.w * l3.lo;    c2 += a2.w * l3.lo;    c3 += a3.w * l3.lo;
-    c4 += a4.w * l3.lo;    c5 += a5.w * l3.lo;    c6 += a6.w * l3.lo;    c7 += a7.w * l3.lo;
-    if (WIDE) {
-      d0 += a0.w * l3.hi; d1 += a1.w * l3.hi; d2 += a2.w * l3.hi; d3 += a3.w * l3.hi;
-      d4 += a4.w * l3.hi; d5 += a5.w * l3.hi; d6 += a6.w * l3.hi; d7 += a7.w * l3.hi;
-    }
+    c0 += a0.w * l3.lo; c1 += a1.w * l3.lo; c2 += a2.w * l3.lo; c3 += a3.w * l3.lo;
+    c4 += a4.w * l3.lo; c5 += a5.w * l3.lo; c6 += a6.w * l3.lo; c7 += a7.w * l3.lo;
+    d0 += a0.w * l3.hi; d1 += a1.w * l3.hi; d2 += a2.w * l3.hi; d3 += a3.w * l3.hi;
+    d4 += a4.w * l3.hi; d5 += a5.w * l3.hi; d6 += a6.w * l3.hi; d7 += a7.w * l3.hi;
   }
   let e = epilogue_of(local_batch);
-  store(e, row0 + 0u, col0, c0, d0);
+  store(e, row0, col0, c0, d0);
   store(e, row0 + 1u, col0, c1, d1);
   store(e, row0 + 2u, col0, c2, d2);
   store(e, row0 + 3u, col0, c3, d3);

@@ -57,14 +57,16 @@ impl Scaling {
         self.slope(|p| p.seconds)
     }
 
-    /// Exponent of everything the program holds. Slices of heads keep transients under a budget, which bends it below 1.
+    /// Exponent of everything the program holds. Slices of heads keep transients under a budget, and copies have a fixed
+    /// size, which both bend it below 1.
     pub fn memory_slope(&self) -> Option<f64> {
         self.slope(|p| (p.memory.external + p.memory.beyond_inputs_and_outputs()) as f64)
     }
 
-    /// Exponent of what it would hold without slices.
+    /// Exponent of inputs, outputs and transients if heads were not worked in slices. Copies in uniform buffers and textures
+    /// have a fixed size, so they are left out here.
     pub fn unsliced_slope(&self) -> Option<f64> {
-        self.slope(|p| (p.memory.external + p.memory.staging + p.unsliced.unwrap_or(p.memory.transient)) as f64)
+        self.slope(|p| (p.memory.external + p.unsliced.unwrap_or(p.memory.transient)) as f64)
     }
 }
 

@@ -119,7 +119,7 @@ static VARIANTS: &[Variant] = &[
         file: "laplacian/kernel_matrix_uniform.wgsl",
         body: include_str!("../../../shaders/laplacian/kernel_matrix_uniform.wgsl"),
         shared: &[GROUP, TEXELS, EXP, DISTANCE, KERNEL_MATRIX],
-        preferred_on: &[Driver::Llvmpipe],
+        preferred_on: &[Driver::Llvmpipe, Driver::SwiftShader],
         classes: &[("x", Class::Texture), ("y", Class::Uniform)],
         vec4: &["x", "y"],
         constants: |d| vec![("D4", Constant::U32(d.size("d") / 4))],

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::graph::Graph;
 use crate::kernel::wgsl_module::{GROUP, TEXELS};
 use crate::kernel::*;
+use crate::kernels::linalg::matmul::{col_lanes, texel_tiles};
 use crate::kernels::linalg::{column_sums::check_chunks, sum_chunks};
 use crate::tensor::{DType, Dims, Tensor};
 use crate::{params, reference};
@@ -62,11 +63,6 @@ const fn tile(name: &'static str, constants: fn(&Dims) -> Vec<(&'static str, Con
     }
 }
 
-/// Whether columns by eight per thread waste no more threads than columns by four.
-fn wide(d: &Dims) -> bool {
-    d.size("p").div_ceil(64) * 64 <= d.size("p").div_ceil(32) * 32
-}
-
 fn whole(d: &Dims, name: &str) -> bool {
     d.size(name) % 4 == 0
 }
@@ -95,14 +91,12 @@ const fn texture(name: &'static str, a_whole: bool, w_whole: bool) -> Variant {
             (false, true) => |d, _, _| suits_texture(d) && whole(d, "p"),
             (false, false) => |d, _, _| suits_texture(d),
         },
-        grid: |d, batches| {
-            let columns = if wide(d) { 64 } else { 32 };
-            batches * u64::from(d.size("c")) * u64::from(d.size("m").div_ceil(8)) * u64::from(d.size("p").div_ceil(columns))
-        },
-        loads: |d| {
-            // Per row: 2 texels of A and 1 or 2 of W for 8 x 4 or 8 x 8 sums.
-            let words = if wide(d) { 16.0 / 64.0 } else { 12.0 / 32.0 };
-            Loads { texture: products(d) * words, ..Loads::default() }
+        grid: |d, batches| batches * u64::from(d.size("c")) * texel_tiles(d.size("m"), d.size("p")),
+        loads: match (a_whole, w_whole) {
+            // Per row: 2 texels of A and 2 of W for 8 x 8 sums, one more of each where they are shifted.
+            (true, _) => |d| Loads { texture: products(d) * 16.0 / 64.0, ..Loads::default() },
+            (false, true) => |d| Loads { texture: products(d) * 20.0 / 64.0, ..Loads::default() },
+            (false, false) => |d| Loads { texture: products(d) * 24.0 / 64.0, ..Loads::default() },
         },
         subgroups: false,
     }
@@ -117,7 +111,7 @@ fn texture_constants(d: &Dims, a_whole: bool, w_whole: bool) -> Vec<(&'static st
     vec![
         ("A_WHOLE", Constant::Bool(a_whole)),
         ("W_WHOLE", Constant::Bool(w_whole)),
-        ("WIDE", Constant::Bool(wide(d))),
+        ("COL_LANES", Constant::U32(col_lanes(d.size("p")))),
     ]
 }
 

@@ -121,16 +121,28 @@ const fn tile(name: &'static str, constants: fn(&Dims) -> Vec<(&'static str, Con
     }
 }
 
-/// Whether columns by eight per thread waste no more threads than columns by four.
-fn wide(d: &Dims) -> bool {
-    d.size("p").div_ceil(64) * 64 <= d.size("p").div_ceil(32) * 32
-}
-
 /// Untransposed operands, and enough work to pay for the copies.
 fn suits_texture(d: &Dims, params: &[u8]) -> bool {
     let p = Params::from_bytes(params);
     let work = d.batches() as f64 * flop(d);
     p.transpose_a == 0 && p.transpose_w == 0 && d.size("n") >= 8 && d.size("p") >= 8 && work >= 65_536.0
+}
+
+/// How many of a group's 8 threads lie side by side (the others below them), each with 8 x 8 sums, so that `cols` columns
+/// waste few. The rows do not decide: a window may have fewer than the whole.
+pub(super) fn col_lanes(cols: u32) -> u32 {
+    match cols {
+        0..=8 => 1,
+        9..=16 => 2,
+        _ if (1..=32).contains(&(cols % 64)) => 4,
+        _ => 8,
+    }
+}
+
+/// Groups that cover `rows` x `cols`.
+pub(super) fn texel_tiles(rows: u32, cols: u32) -> u64 {
+    let lanes = col_lanes(cols);
+    u64::from(cols.div_ceil(8 * lanes)) * u64::from(rows.div_ceil(64 / lanes))
 }
 
 /// The texture path: rows of A and of W are whole texels, or are shifted into place.
@@ -157,14 +169,12 @@ const fn texture(name: &'static str, a_whole: bool, w_whole: bool) -> Variant {
             (false, true) => |d, params, _| suits_texture(d, params) && d.size("wc") % 4 == 0,
             (false, false) => |d, params, _| suits_texture(d, params),
         },
-        grid: |d, batches| {
-            let columns = if wide(d) { 64 } else { 32 };
-            batches * u64::from(d.size("n").div_ceil(8)) * u64::from(d.size("p").div_ceil(columns))
-        },
-        loads: |d| {
-            // Per four steps of the inner dimension: 8 texels of A and 4 or 8 of W for 8 x 4 or 8 x 8 sums.
-            let words = if wide(d) { 64.0 / 256.0 } else { 48.0 / 128.0 };
-            Loads { texture: flop(d) * words, ..Loads::default() }
+        grid: |d, batches| batches * texel_tiles(d.size("n"), d.size("p")),
+        loads: if w_whole {
+            // Per four steps of the inner dimension: 8 texels of A and 8 of W for 8 x 8 sums.
+            |d| Loads { texture: flop(d) * 64.0 / 256.0, ..Loads::default() }
+        } else {
+            |d| Loads { texture: flop(d) * 80.0 / 256.0, ..Loads::default() }
         },
         subgroups: false,
     }
@@ -174,7 +184,7 @@ fn texture_constants(d: &Dims, a_whole: bool, w_whole: bool) -> Vec<(&'static st
     vec![
         ("A_WHOLE", Constant::Bool(a_whole)),
         ("W_WHOLE", Constant::Bool(w_whole)),
-        ("WIDE", Constant::Bool(wide(d))),
+        ("COL_LANES", Constant::U32(col_lanes(d.size("p")))),
     ]
 }
 

@@ -270,14 +270,17 @@ impl HostTensor {
                 got: self.data.len().to_string(),
             });
         }
-        Self::new(shape, match &self.data {
-            HostData::F32(v) => HostData::F32(v[..len].to_vec()),
-            HostData::F64(v) => HostData::F64(v[..len].to_vec()),
-            HostData::U32(v) => HostData::U32(v[..len].to_vec()),
-            HostData::I32(v) => HostData::I32(v[..len].to_vec()),
-            HostData::U8(v) => HostData::U8(v[..len].to_vec()),
-            HostData::Rgba8(v) => HostData::Rgba8(v[..len].to_vec()),
-        })
+        Self::new(
+            shape,
+            match &self.data {
+                HostData::F32(v) => HostData::F32(v[..len].to_vec()),
+                HostData::F64(v) => HostData::F64(v[..len].to_vec()),
+                HostData::U32(v) => HostData::U32(v[..len].to_vec()),
+                HostData::I32(v) => HostData::I32(v[..len].to_vec()),
+                HostData::U8(v) => HostData::U8(v[..len].to_vec()),
+                HostData::Rgba8(v) => HostData::Rgba8(v[..len].to_vec()),
+            },
+        )
     }
 
     /// The numbers as single precision, whatever they are stored as (pixels as their four bytes in a row).

@@ -82,7 +82,9 @@ fn a_row_that_cannot_run_is_reported_and_fails_at_the_end() {
 
 #[test]
 fn what_does_not_exist_is_refused_in_one_line() {
-    for args in [&["nothing_like_this"][..], &["matmul", "--variant", "no_such"], &["matmul", "--device", "no_such"]] {
+    for args in
+        [&["nothing_like_this"][..], &["matmul", "--variant", "no_such"], &["matmul", "--device", "no_such"]]
+    {
         let output = bench(args);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{args:?}: {errors}");
@@ -93,7 +95,7 @@ fn what_does_not_exist_is_refused_in_one_line() {
 
 #[test]
 fn scaling_reports_points_and_slopes() {
-    let output = bench(&["scaling", "--device", "cpu", "--tokens", "64,128", "--seconds", "0", "--json"]);
+    let output = bench(&["scaling", "--device", "cpu", "--tokens", "512,1024", "--seconds", "0", "--json"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let all = json(&output);
     assert_eq!(all["points"].as_array().map(Vec::len), Some(2), "{all}");
@@ -112,12 +114,20 @@ fn intensities(kernel: &str, variant: &str, dims: &[(&'static str, u32)], sums: 
 
 #[test]
 fn gpu_tiles_do_enough_work_per_word() {
-    let gemm = [("b", 1), ("h", 1), ("ar", 1024), ("ac", 1024), ("wr", 1024), ("wc", 1024), ("n", 1024), ("p", 1024)];
+    let gemm = [
+        ("b", 1),
+        ("h", 1),
+        ("ar", 1024),
+        ("ac", 1024),
+        ("wr", 1024),
+        ("wc", 1024),
+        ("n", 1024),
+        ("p", 1024),
+    ];
     let pairs = [("b", 1), ("h", 1), ("n", 16_384), ("m", 256), ("d", 64)];
-    for (kernel, dims, sums) in [
-        ("matmul", &gemm[..], 1024_f64.powi(3)),
-        ("kernel_matrix", &pairs[..], 16_384.0 * 256.0 * 64.0),
-    ] {
+    for (kernel, dims, sums) in
+        [("matmul", &gemm[..], 1024_f64.powi(3)), ("kernel_matrix", &pairs[..], 16_384.0 * 256.0 * 64.0)]
+    {
         for variant in ["tile64", "tile64_shallow"] {
             let (workgroup, storage) = intensities(kernel, variant, dims, sums);
             assert!(workgroup >= 4.0, "{kernel}/{variant}: {workgroup} per word of workgroup memory");
@@ -131,11 +141,18 @@ fn declared_loads_of_tiles_are_those_of_the_text() {
     // 64 threads; per step of the inner dimension each reads 4 vec4f from workgroup memory for 64 sums, and the group
     // loads 128 words for 4096. The layout is fixed in the shaders: count their reads.
     for kernel in ["matmul", "kernel_matrix"] {
-        let OnWgpu::Shader(variants) = &find(kernel).expect("a kernel of the list").wgpu else { panic!("composed") };
+        let OnWgpu::Shader(variants) = &find(kernel).expect("a kernel of the list").wgpu else {
+            panic!("composed")
+        };
         let text = variants.iter().find(|v| v.name == "tile64").expect("the tile").body;
-        let reads = text.lines().filter(|l| l.trim_start().starts_with("let ") && l.contains("= tile_")).count();
+        let reads =
+            text.lines().filter(|l| l.trim_start().starts_with("let ") && l.contains("= tile_")).count();
         assert_eq!(reads, 4, "{kernel}: vec4f reads of workgroup memory per step");
-        let sums = text.lines().filter(|l| l.trim_start().starts_with('c')).map(|l| l.matches("+=").count()).sum::<usize>();
+        let sums = text
+            .lines()
+            .filter(|l| l.trim_start().starts_with('c'))
+            .map(|l| l.matches("+=").count())
+            .sum::<usize>();
         assert_eq!(sums, 16, "{kernel}: vec4f sums per step");
     }
 }

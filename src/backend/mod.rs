@@ -105,10 +105,11 @@ pub struct Timings {
 /// What several runs in one submission took, each.
 #[derive(Clone, Copy, Debug)]
 pub struct Burst {
-    /// Where `seconds` comes from.
-    pub source: TimingSource,
-    /// Seconds of one run, copies between its steps included.
-    pub seconds: f64,
+    /// Seconds of one run by the device's timestamps, copies between its steps included; `None` where there are none to
+    /// be believed.
+    pub device_seconds: Option<f64>,
+    /// Seconds of one run by the host's clock, its share of encoding and submission included.
+    pub wall_seconds: f64,
     /// Seconds of processor time of the whole process for one run, its share of encoding and submission included.
     pub cpu_seconds: f64,
 }
@@ -183,7 +184,7 @@ pub trait Program: Debug + Send {
         let watch = Stopwatch::start();
         (0..repeats).try_for_each(|_| self.run().map(drop))?;
         let ((wall, cpu), share) = (watch.seconds(), f64::from(repeats.max(1)));
-        Ok(Burst { source: TimingSource::Wall, seconds: wall / share, cpu_seconds: cpu / share })
+        Ok(Burst { device_seconds: None, wall_seconds: wall / share, cpu_seconds: cpu / share })
     }
 
     /// The numbers of an output after the last run (f64 from the CPU backend).

@@ -95,12 +95,12 @@ pub fn measure(
     let bursts = repeat(program.as_mut(), options)?;
     let computes_on_cpu = matches!(backend.info().kind, DeviceKind::Software | DeviceKind::Reference);
     let cpu: Vec<f64> = bursts.iter().map(|b| b.cpu_seconds).collect();
-    let seconds: Vec<f64> = bursts.iter().map(|b| b.seconds).collect();
+    let (source, seconds) = clocked(&bursts);
     let nothing = Summary { median: 0.0, min: 0.0, mad: 0.0, samples: 0 };
     Ok(Measured {
         variants,
         seconds: Summary::of(&seconds).unwrap_or(nothing),
-        source: bursts.first().map_or(TimingSource::Wall, |b| b.source),
+        source,
         cpu_seconds: Summary::of(&cpu).filter(|_| computes_on_cpu),
         first_seconds,
         cost,
@@ -110,20 +110,25 @@ pub fn measure(
     })
 }
 
-/// Bursts from one clock: where a device's timestamps fail in between, only those of the other kind are kept.
+/// Enough bursts of enough runs.
 fn repeat(program: &mut dyn Program, options: Options) -> Result<Vec<Burst>> {
     let total = Stopwatch::start();
     let single = program.run_burst(1)?;
-    let repeats = (BURST_SECONDS / single.seconds.max(1e-9)).ceil().clamp(1.0, f64::from(MOST_REPEATS)) as u32;
+    let estimate = single.device_seconds.unwrap_or(single.wall_seconds).max(1e-9);
+    let repeats = (BURST_SECONDS / estimate).ceil().clamp(1.0, f64::from(MOST_REPEATS)) as u32;
     let mut bursts = Vec::new();
     while bursts.len() < options.runs.max(1) || total.seconds().0 < options.seconds {
         bursts.push(program.run_burst(repeats)?);
     }
-    if bursts.iter().any(|b| b.source == TimingSource::Wall) {
-        let wall: Vec<Burst> = bursts.iter().copied().filter(|b| b.source == TimingSource::Wall).collect();
-        return Ok(wall);
-    }
     Ok(bursts)
+}
+
+/// One clock for all bursts: the device's, unless its timestamps failed in any of them.
+fn clocked(bursts: &[Burst]) -> (TimingSource, Vec<f64>) {
+    match bursts.iter().map(|b| b.device_seconds).collect::<Option<Vec<f64>>>() {
+        Some(seconds) if !seconds.is_empty() => (TimingSource::Timestamp, seconds),
+        _ => (TimingSource::Wall, bursts.iter().map(|b| b.wall_seconds).collect()),
+    }
 }
 
 /// The variants that ran and the words they load.
@@ -177,4 +182,17 @@ pub fn largest_error(
         }
     }
     Ok((worst, checked))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_failed_timestamp_turns_all_times_to_the_wall_clock() {
+        let burst = |device_seconds| Burst { device_seconds, wall_seconds: 3.0, cpu_seconds: 1.0 };
+        let both = [burst(Some(2.0)), burst(Some(2.5))];
+        assert_eq!(clocked(&both), (TimingSource::Timestamp, vec![2.0, 2.5]));
+        assert_eq!(clocked(&[burst(Some(2.0)), burst(None)]), (TimingSource::Wall, vec![3.0, 3.0]));
+    }
 }

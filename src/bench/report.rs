@@ -40,7 +40,10 @@ impl Peaks {
     /// As JSON; what is unknown is null.
     pub fn json(&self) -> Value {
         let one = |(name, _, peak): (&str, &str, Peak)| {
-            (name.to_string(), json!({ "per_second": peak.per_second, "per_cpu_second": peak.per_cpu_second }))
+            (
+                name.to_string(),
+                json!({ "per_second": peak.per_second, "per_cpu_second": peak.per_cpu_second }),
+            )
         };
         self.named().into_iter().map(one).collect()
     }
@@ -124,7 +127,9 @@ impl Row {
     pub fn failure(&self) -> Option<String> {
         match &self.outcome {
             Err(failure) => Some(failure.clone()),
-            Ok(m) if !m.error.is_finite() => Some("the result holds NaN or infinities where the truth is finite".into()),
+            Ok(m) if !m.error.is_finite() => {
+                Some("the result holds NaN or infinities where the truth is finite".into())
+            }
             Ok(_) => None,
         }
     }
@@ -205,7 +210,9 @@ pub fn csv(rows: &[Row], peaks: &Peaks) -> String {
     }
     let mut text = names.join(",") + "\n";
     for table in &tables {
-        let cell = |name: &&'static str| table.iter().find(|(n, _)| n == name).map_or_else(String::new, |(_, v)| quoted(v));
+        let cell = |name: &&'static str| {
+            table.iter().find(|(n, _)| n == name).map_or_else(String::new, |(_, v)| quoted(v))
+        };
         text += &names.iter().map(cell).collect::<Vec<_>>().join(",");
         text.push('\n');
     }
@@ -248,7 +255,8 @@ mod tests {
     #[test]
     fn no_time_gives_neither_rates_nor_infinities() {
         for median in [0.0, 1e-30] {
-            let (json, text) = (row(median, 0.0).json(&Peaks::default()), row(median, 0.0).text(&Peaks::default()));
+            let (json, text) =
+                (row(median, 0.0).json(&Peaks::default()), row(median, 0.0).text(&Peaks::default()));
             assert!(json["median_seconds"].is_null() && json["flop_per_second"].is_null(), "{json}");
             assert_eq!(json["below_timer_resolution"], true);
             assert!(text.contains("below timer resolution"), "{text}");

@@ -23,8 +23,8 @@ pub struct Point {
     pub seconds: f64,
     /// Their processor seconds, where the device computes on the CPU.
     pub cpu_seconds: Option<f64>,
-    /// Seconds of the other steps (the landmarks' inverse).
-    pub other_seconds: f64,
+    /// Seconds of the other steps (the landmarks' inverse), where there are any.
+    pub other_seconds: Option<f64>,
     /// Whole profiled run by the host's clock.
     pub wall_seconds: f64,
     /// Profiled runs behind the medians.
@@ -133,7 +133,7 @@ impl Point {
             tokens,
             seconds: sums(&|s| s.seconds, true),
             cpu_seconds: on_cpu.then(|| sums(&|s| s.cpu_seconds.unwrap_or(0.0), true)),
-            other_seconds: sums(&|s| s.seconds, false),
+            other_seconds: grows.contains(&false).then(|| sums(&|s| s.seconds, false)),
             wall_seconds: Summary::of(&walls).map_or(0.0, |s| s.median),
             samples: runs.len(),
             memory: program.memory(),

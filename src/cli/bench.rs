@@ -74,11 +74,15 @@ pub(super) fn run(args: &Args) -> Outcome {
     }
     let plan: Vec<(&KernelSpec, &Case, Option<&str>)> = cases
         .into_iter()
-        .flat_map(|(spec, case)| wanted(spec, args.variant.as_deref()).into_iter().map(move |v| (spec, case, v)))
+        .flat_map(|(spec, case)| {
+            wanted(spec, args.variant.as_deref()).into_iter().map(move |v| (spec, case, v))
+        })
         .collect();
     if plan.is_empty() {
         let variant = args.variant.as_deref().unwrap_or("any");
-        return Err(Failure(format!("no kernel that matches has a variant {variant:?}; see `wgattn shaders KERNEL`")));
+        return Err(Failure(format!(
+            "no kernel that matches has a variant {variant:?}; see `wgattn shaders KERNEL`"
+        )));
     }
     let backend = open_device(&args.device)?;
     let options = Options { seconds: args.seconds, ..Options::default() };
@@ -92,7 +96,8 @@ pub(super) fn run(args: &Args) -> Outcome {
     let mut rows: Vec<Row> = Vec::new();
     for (number, (spec, case, variant)) in plan.iter().enumerate() {
         progress(&format!("{}/{} {}/{}", number + 1, plan.len(), spec.name, case.name));
-        let row = row(backend.as_ref(), spec, case, *variant, args.variant.as_deref() == Some("all"), options);
+        let row =
+            row(backend.as_ref(), spec, case, *variant, args.variant.as_deref() == Some("all"), options);
         progress("");
         let Some(row) = row else { continue };
         if !args.json {
@@ -180,7 +185,9 @@ fn scaling(args: &Args) -> Outcome {
     let backend = open_device(&args.device)?;
     if !args.json {
         print_line(&device_line(backend.as_ref()))?;
-        print_line("nystrom_attention, 8 heads, d = 32, 49 landmarks; time of the steps that grow with the tokens")?;
+        print_line(
+            "nystrom_attention, 8 heads, d = 32, 49 landmarks; time of the steps that grow with the tokens",
+        )?;
     }
     let mut scaling = Scaling::default();
     let mut failed = Vec::new();
@@ -209,8 +216,10 @@ fn scaling(args: &Args) -> Outcome {
         ("memory_without_slices", scaling.unsliced_slope()),
     ];
     if args.json {
-        let points: Vec<Value> = scaling.points.iter().map(point_json).chain(failed.iter().cloned()).collect();
-        let slopes: serde_json::Map<String, Value> = slopes.iter().map(|(n, s)| ((*n).into(), json!(s))).collect();
+        let points: Vec<Value> =
+            scaling.points.iter().map(point_json).chain(failed.iter().cloned()).collect();
+        let slopes: serde_json::Map<String, Value> =
+            slopes.iter().map(|(n, s)| ((*n).into(), json!(s))).collect();
         let all = json!({ "device": device_json(backend.as_ref()), "points": points, "slopes": slopes });
         print_line(&serde_json::to_string_pretty(&all)?)?;
     } else {
@@ -218,7 +227,10 @@ fn scaling(args: &Args) -> Outcome {
             let value = slope.map_or_else(|| "needs two measurable points".into(), |s| format!("{s:.3}"));
             format!("{} {value}", name.replace('_', " "))
         };
-        print_line(&format!("slopes in logarithms: {}", slopes.iter().map(say).collect::<Vec<_>>().join(", ")))?;
+        print_line(&format!(
+            "slopes in logarithms: {}",
+            slopes.iter().map(say).collect::<Vec<_>>().join(", ")
+        ))?;
     }
     match failed.len() {
         0 => Ok(()),
@@ -228,12 +240,12 @@ fn scaling(args: &Args) -> Outcome {
 
 fn point_line(p: &Point) -> String {
     let cpu = p.cpu_seconds.map_or_else(String::new, |s| format!(", {:.1} ms CPU", 1e3 * s));
+    let other = p.other_seconds.map_or_else(String::new, |s| format!(", other steps {:.1} ms", 1e3 * s));
     let unsliced = p.unsliced.map_or_else(String::new, |b| format!(" ({} without slices)", human_bytes(b)));
     format!(
-        "{:>8} tokens  {:.1} ms{cpu}, other steps {:.1} ms; {} transient{unsliced}, {} staging, {} inputs and outputs",
+        "{:>8} tokens  {:.1} ms{cpu}{other}; {} transient{unsliced}, {} staging, {} inputs and outputs",
         p.tokens,
         1e3 * p.seconds,
-        1e3 * p.other_seconds,
         human_bytes(p.memory.transient),
         human_bytes(p.memory.staging),
         human_bytes(p.memory.external)

@@ -7,7 +7,9 @@ use super::pipeline::{Pipeline, fits, pipeline};
 use super::readback::{Origin, Ticket, row_pitch};
 use super::window::{Window, fold, windows};
 use super::{Core, Progress, WgpuBackend};
-use crate::backend::{Burst, Memory, Program, StepTime, Stopwatch, TimingSource, Timings, check_write, known};
+use crate::backend::{
+    Burst, Memory, Program, StepTime, Stopwatch, TimingSource, Timings, check_write, known,
+};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Kind, Lowering, PassId, Schedule, Step, TensorInfo};
 use crate::kernel::wgsl::{ParamWord, TEXTURE_WIDTH, UNIFORM_BYTES, compose, param_words};
@@ -402,8 +404,12 @@ impl WgpuProgram {
             ParamWord::BatchFrom => word32(window.batch_from),
             ParamWord::Groups => word32(launch.groups),
             ParamWord::At(i) => {
-                let class =
-                    prepared.variant.classes.iter().find(|(n, _)| *n == step.kernel.ports[i].name).map(|c| c.1);
+                let class = prepared
+                    .variant
+                    .classes
+                    .iter()
+                    .find(|(n, _)| *n == step.kernel.ports[i].name)
+                    .map(|c| c.1);
                 let place = match class {
                     Some(Class::Texture) => part(i).from % 4,
                     Some(Class::Uniform) => 0,
@@ -867,9 +873,9 @@ impl Program for WgpuProgram {
             Some(queries) => queries.seconds(&self.core, wall)?,
             None => None,
         };
-        let source = if stamped.is_some() { TimingSource::Timestamp } else { TimingSource::Wall };
         let share = f64::from(repeats.max(1));
-        Ok(Burst { source, seconds: stamped.unwrap_or(wall) / share, cpu_seconds: cpu / share })
+        let device_seconds = stamped.map(|s| s / share);
+        Ok(Burst { device_seconds, wall_seconds: wall / share, cpu_seconds: cpu / share })
     }
 
     fn read(&mut self, tensor: Tensor) -> Result<HostTensor> {

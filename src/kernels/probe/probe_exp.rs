@@ -60,7 +60,8 @@ pub static SPEC: KernelSpec = KernelSpec {
     cases: &[
         Case::new("smallest", &[("b", 1), ("h", 1), ("n", 1)], Params::default_bytes),
         Case::new("odd", &[("b", 2), ("h", 3), ("n", 67)], || Params { rounds: 5 }.to_bytes()),
-        Case::new("peak", &[("b", 1), ("h", 1), ("n", 65_536)], || Params { rounds: 256 }.to_bytes()).for_bench(),
+        Case::new("peak", &[("b", 1), ("h", 1), ("n", 65_536)], || Params { rounds: 256 }.to_bytes())
+            .for_bench(),
     ],
     vjp: None,
 };

@@ -30,7 +30,10 @@ fn check(_: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     let p = Params::from_bytes(params);
     match p.factor.abs() < 1.0 && p.addend.is_finite() {
         true => Ok(()),
-        false => Err(format!("factor is below 1 in magnitude and addend finite, got {} and {}", p.factor, p.addend)),
+        false => Err(format!(
+            "factor is below 1 in magnitude and addend finite, got {} and {}",
+            p.factor, p.addend
+        )),
     }
 }
 
@@ -75,9 +78,13 @@ pub static SPEC: KernelSpec = KernelSpec {
     tolerance: Tolerance::SUMS,
     cases: &[
         Case::new("smallest", &[("b", 1), ("h", 1), ("n", 1)], Params::default_bytes),
-        Case::new("odd", &[("b", 2), ("h", 3), ("n", 67)], || Params { rounds: 3, ..Params::default() }.to_bytes()),
-        Case::new("peak", &[("b", 1), ("h", 1), ("n", 65_536)], || Params { rounds: 200, ..Params::default() }.to_bytes())
-            .for_bench(),
+        Case::new("odd", &[("b", 2), ("h", 3), ("n", 67)], || {
+            Params { rounds: 3, ..Params::default() }.to_bytes()
+        }),
+        Case::new("peak", &[("b", 1), ("h", 1), ("n", 65_536)], || {
+            Params { rounds: 200, ..Params::default() }.to_bytes()
+        })
+        .for_bench(),
     ],
     vjp: None,
 };

@@ -64,7 +64,7 @@ const fn tile(name: &'static str, constants: fn(&Dims) -> Vec<(&'static str, Con
 }
 
 fn whole(d: &Dims, name: &str) -> bool {
-    d.size(name) % 4 == 0
+    d.size(name).is_multiple_of(4)
 }
 
 /// The texture path: rows of both operands are whole texels, only W's are, or both are shifted into place.

@@ -1,6 +1,6 @@
 //! How many of our exponentials a device does: the roof for kernels whose time goes into e^x.
 //!
-//! out[i] = Σ over 4 chains c of s after `rounds` steps s ← e^−s, from s = x[i] + c/4; all run into 0.567.
+//! out\[i\] = Σ over 4 chains c of s after `rounds` steps s ← e^−s, from s = x\[i\] + c/4; all run into 0.567.
 //!
 //! * `x`, `out`: `[b, h, n]`.
 

@@ -1,6 +1,6 @@
 //! How many multiply-adds a device does when nothing else is in the way: the roof of every other kernel's FLOP/s.
 //!
-//! out[i] = Σ over 12 chains c of s after 16 · rounds steps s ← factor · s + addend, from s = x[i] + c/8.
+//! out\[i\] = Σ over 12 chains c of s after 16 · rounds steps s ← factor · s + addend, from s = x\[i\] + c/8.
 //!
 //! * `x`, `out`: `[b, h, n]`. With |factor| < 1 the chains converge, so that any number of rounds stays exact enough.
 

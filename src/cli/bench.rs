@@ -91,7 +91,9 @@ pub(super) fn run(args: &Args) -> Outcome {
     progress("");
     if !args.json {
         print_line(&device_line(backend.as_ref()))?;
-        print_line(&peaks.text())?;
+        if backend.info().kind != DeviceKind::Reference {
+            print_line(&peaks.text())?;
+        }
     }
     let mut rows: Vec<Row> = Vec::new();
     for (number, (spec, case, variant)) in plan.iter().enumerate() {

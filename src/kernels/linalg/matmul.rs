@@ -125,7 +125,7 @@ const fn tile(name: &'static str, constants: fn(&Dims) -> Vec<(&'static str, Con
 fn suits_texture(d: &Dims, params: &[u8]) -> bool {
     let p = Params::from_bytes(params);
     let work = d.batches() as f64 * flop(d);
-    p.transpose_a == 0 && p.transpose_w == 0 && d.size("n") >= 8 && d.size("p") >= 8 && work >= 65_536.0
+    p.transpose_a == 0 && p.transpose_w == 0 && d.size("n") >= 8 && d.size("p") >= 8 && work >= 32_768.0
 }
 
 /// How many of a group's 8 threads lie side by side (the others below them), each with 8 x 8 sums, so that `cols` columns

@@ -1,6 +1,8 @@
-//! wgattn
-
-#![deny(unsafe_code)]
+#![cfg_attr(feature = "wgpu", doc = include_str!("../README.md"))]
+#![cfg_attr(
+    not(feature = "wgpu"),
+    doc = "Attention of linear cost: the graph and the CPU reference, without the wgpu backend."
+)]
 
 #[cfg(feature = "cli")]
 pub mod arrays;

@@ -10,10 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 ///
 /// On any error, or a panic in `write`, what stood at `target` is untouched and nothing is left beside it. A
 /// symbolic link stays one; the file it points to is replaced. The parent folder must exist.
-pub fn write_whole(target: &Path, write: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
-    if target.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
+pub(crate) fn write_whole(target: &Path, write: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
+    check_target(target)?;
     let target = fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
     let (partial, file) = Partial::beside(&target)?;
     write(&file)?;
@@ -21,6 +19,24 @@ pub fn write_whole(target: &Path, write: impl FnOnce(&File) -> io::Result<()>) -
     // Windows does not rename an open file.
     drop(file);
     fs::rename(&partial.path, &target)
+}
+
+/// Refuses what cannot become a file, before any work is done for it: a folder, or a file in a folder that is not there.
+pub(crate) fn check_target(target: &Path) -> io::Result<()> {
+    if target.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let folder = parent(target);
+    match folder.is_dir() {
+        true => Ok(()),
+        false => {
+            Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no folder {}", folder.display())))
+        }
+    }
+}
+
+fn parent(target: &Path) -> &Path {
+    target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// A file that goes away unless it was renamed.
@@ -31,12 +47,7 @@ struct Partial {
 impl Partial {
     fn beside(target: &Path) -> io::Result<(Self, File)> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
-        let folder =
-            target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        if !folder.is_dir() {
-            let reason = format!("there is no folder {}", folder.display());
-            return Err(io::Error::new(io::ErrorKind::NotFound, reason));
-        }
+        let folder = parent(target);
         let mut name = OsString::from(".");
         name.push(target.file_name().ok_or(io::ErrorKind::InvalidInput)?);
         name.push(format!(".{}-{}.partial", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));

@@ -8,13 +8,15 @@ use wgattn::tensor::{DType, HostData, HostTensor, Tensor};
 
 /// Runs a graph of one output on the CPU.
 fn run(graph: &mut Graph, out: Tensor, inputs: &[(Tensor, HostData)]) -> HostTensor {
-    graph.output(out).unwrap();
-    let mut program = CpuBackend.compile(graph).unwrap();
+    graph.output(out).expect("works");
+    let mut program = CpuBackend.compile(graph).expect("works");
     for (tensor, data) in inputs {
-        program.write(*tensor, &HostTensor::new(tensor.shape(), data.clone()).unwrap()).unwrap();
+        program
+            .write(*tensor, &HostTensor::new(tensor.shape(), data.clone()).expect("works"))
+            .expect("works");
     }
-    program.run().unwrap();
-    program.read(out).unwrap()
+    program.run().expect("works");
+    program.read(out).expect("works")
 }
 
 fn assert_near(got: &HostTensor, expected: &[f64], tolerance: f64) {
@@ -29,7 +31,7 @@ fn assert_near(got: &HostTensor, expected: &[f64], tolerance: f64) {
 fn display_bytes_become_linear_light_over_white() {
     let mut graph = Graph::new("linear");
     let pixels = graph.input("pixels", [1, 5], DType::Rgba8);
-    let out = to_linear::record(&mut graph, "out", pixels).unwrap();
+    let out = to_linear::record(&mut graph, "out", pixels).expect("works");
     let input = vec![[0, 0, 0, 255], [255, 255, 255, 255], [10, 11, 188, 255], [0, 0, 0, 0], [0, 255, 0, 51]];
     let got = run(&mut graph, out, &[(pixels, HostData::Rgba8(input))]);
     // 10 is on the straight part: 10 / 255 / 12.92; alpha 51 is a fifth.
@@ -47,7 +49,7 @@ fn display_bytes_become_linear_light_over_white() {
 fn primaries_have_their_published_oklab_coordinates() {
     let mut graph = Graph::new("oklab");
     let rgb = graph.input("rgb", [1, 5, 3], DType::F32);
-    let out = oklab::record(&mut graph, "out", rgb).unwrap();
+    let out = oklab::record(&mut graph, "out", rgb).expect("works");
     let colours = vec![1., 1., 1., 1., 0., 0., 0., 1., 0., 0., 0., 1., 0., 0., 0.];
     let got = run(&mut graph, out, &[(rgb, HostData::F32(colours))]);
     let expected = [
@@ -63,14 +65,14 @@ fn primaries_have_their_published_oklab_coordinates() {
 fn patches(rows: u32, cols: u32, tokens: u32, params: patchify::Params) -> Vec<f64> {
     let mut graph = Graph::new("patches");
     let image = graph.input("image", [rows, cols, 1], DType::F32);
-    let out = patchify::record(&mut graph, "out", image, tokens, params).unwrap();
+    let out = patchify::record(&mut graph, "out", image, tokens, params).expect("works");
     let numbers = (0..rows * cols).map(|i| i as f32).collect();
     run(&mut graph, out, &[(image, HostData::F32(numbers))]).to_f64()
 }
 
 #[test]
 fn patches_of_their_stride_tile_the_picture() {
-    let params = patchify::Params { patch_size: 2, stride: 2, grid_cols: 2, first_token: 0 };
+    let params = patchify::Params { patch_size: 2, stride: 2, grid_cols: 2, first_token: 0, first_row: 0 };
     let expected = [0., 1., 4., 5., 2., 3., 6., 7., 8., 9., 12., 13., 10., 11., 14., 15.];
     assert_eq!(patches(4, 4, 4, params), expected);
     let strip = patchify::Params { first_token: 2, ..params };
@@ -80,7 +82,7 @@ fn patches_of_their_stride_tile_the_picture() {
 #[test]
 fn wide_patches_are_centred_and_repeat_the_edge() {
     // 3 x 3 around each pixel of a 2 x 2 picture.
-    let params = patchify::Params { patch_size: 3, stride: 1, grid_cols: 2, first_token: 0 };
+    let params = patchify::Params { patch_size: 3, stride: 1, grid_cols: 2, first_token: 0, first_row: 0 };
     let expected = [
         [0., 0., 1., 0., 0., 1., 2., 2., 3.],
         [0., 1., 1., 0., 1., 1., 2., 3., 3.],
@@ -113,7 +115,7 @@ fn colours_are_blended_and_ends_are_held() {
     let values = graph.input("values", [1, 7], DType::F32);
     let colours = graph.input("colours", [256], DType::U32);
     let params = colormap::Params { low: 0.0, high: 255.0, not_finite: 0x0403_0201 };
-    let out = colormap::record(&mut graph, "out", values, colours, params).unwrap();
+    let out = colormap::record(&mut graph, "out", values, colours, params).expect("works");
     // Red doubles along the table up to 100 entries, so a half step is one byte.
     let table = (0..256_u32).map(|i| u32::from_le_bytes([(2 * i.min(100)) as u8, 7, 0, 255])).collect();
     let input = vec![-9.0, 0.0, 10.5, 99.5, 1e9, f32::NAN, f32::INFINITY];
@@ -134,7 +136,7 @@ fn convolution_weights_point_where_they_say() {
     let mut graph = Graph::new("convolution");
     let v = graph.input("v", [1, 1, 6, 2], DType::F32);
     let weight = graph.input("weight", [1, 2, 9], DType::F32);
-    let out = depthwise_conv::record(&mut graph, "out", v, weight, None, 3).unwrap();
+    let out = depthwise_conv::record(&mut graph, "out", v, weight, None, 3).expect("works");
     let numbers = (1..=6).flat_map(|i| [i as f32, 10.0 * i as f32]).collect();
     let mut weights = vec![0.0; 18];
     weights[1] = 1.0;

@@ -25,6 +25,7 @@ fn main() {
         ("host_buffer_slices_at_any_offset_give_right_products", |b| say(odd_offsets(b))),
         ("host_buffer_slices_work_on_a_default_limits_device", |b| say(default_limits(b))),
         ("unfit_host_buffers_are_refused_with_the_numbers", |b| say(unfit_buffers(b))),
+        ("a_copy_whose_callback_another_thread_holds_still_arrives", |b| say(held_callback(b))),
         ("a_hundred_readbacks_in_one_submit_all_arrive", |b| say(hundred_readbacks(b))),
     ]);
     libtest_mimic::run(&args, trials).exit();
@@ -446,4 +447,38 @@ fn hundred_readbacks(backend: &WgpuBackend) -> Result<(), Wrong> {
         }
     }
     Ok(())
+}
+
+/// wgpu collects callbacks under its locks and calls them afterwards, on whichever thread polled: our own poll can return
+/// while another thread, here held up in a callback of the host's, has yet to call ours.
+fn held_callback(backend: &WgpuBackend) -> Result<(), Wrong> {
+    use std::sync::mpsc::channel;
+    let device = backend.device();
+    let Product { graph, a, w, out } = product()?;
+    let (left, right) = (whole(N * K, 5), whole(K * P, 7));
+    let mut program = backend.prepare(&graph)?;
+    program.write(a, &HostTensor::f32(a.shape(), left.clone())?)?;
+    program.write(w, &HostTensor::f32(w.shape(), right.clone())?)?;
+    let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+    program.encode(&mut encoder)?;
+    let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+    let hosts = wgpu::BufferDescriptor { label: None, size: 16, usage, mapped_at_creation: false };
+    let hosts = device.create_buffer(&hosts);
+    encoder.clear_buffer(&hosts, 0, None);
+    let (started, has_started) = channel();
+    let (release, released) = channel::<()>();
+    encoder.map_buffer_on_submit(&hosts, wgpu::MapMode::Read, .., move |_| {
+        let _ = started.send(());
+        // Nobody releases it: it holds its thread for this long.
+        let _ = released.recv_timeout(std::time::Duration::from_millis(200));
+    });
+    let ticket = program.readback(out, &mut encoder)?;
+    backend.queue().submit([encoder.finish()]);
+    let got = std::thread::scope(|scope| {
+        scope.spawn(|| device.poll(wgpu::PollType::wait_indefinitely()));
+        has_started.recv().map_err(|e| Wrong(e.to_string()))?;
+        ticket.wait().map_err(Wrong::from)
+    })?;
+    drop(release);
+    equal("product", &got, &HostTensor::f32(out.shape(), expected_product(&left, &right))?)
 }

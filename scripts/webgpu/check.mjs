@@ -1,5 +1,5 @@
 // Compiles WGSL with a browser's WebGPU (Tint), which checks what naga does not: uniform control flow
-// around barriers, derivatives and subgroup operations, and the default limits of the web.
+// around barriers, derivatives and subgroup operations, and the default limits of the web (workgroup memory apart).
 //
 //   node check.mjs shaders.json
 //
@@ -88,7 +88,9 @@ async function openDevice(wanted) {
   const adapter = await navigator.gpu.requestAdapter();
   if (!adapter) return { error: "requestAdapter() found nothing" };
   const features = wanted.filter((name) => adapter.features.has(name));
-  window.device = await adapter.requestDevice({ requiredFeatures: features });
+  // Variants for devices with more workgroup memory than the default exist; which fit where is not checked here.
+  const requiredLimits = { maxComputeWorkgroupStorageSize: adapter.limits.maxComputeWorkgroupStorageSize };
+  window.device = await adapter.requestDevice({ requiredFeatures: features, requiredLimits });
   window.lost = null;
   window.device.lost.then((info) => (window.lost = info.message || info.reason));
   const { vendor, architecture, device, description } = adapter.info;

@@ -7,6 +7,8 @@
 
 // Largest exponent of a row without keys in attention_rows; real ones stay within +-1e38.
 const NO_KEY: f32 = -2.0e38;
+// The most negative f32, rounded towards 0: with one digit more, 3.40282347e38, browsers refuse it as too large.
+const EMPTY: f32 = -3.4028234e38;
 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u, @builtin(local_invocation_index) thread: u32) {
@@ -52,6 +54,6 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   }
   out[params.out_at + (local_batch * params.n + row) * params.p + col] = x;
   if (HAS_LOG_SUM && col == 0u) {
-    log_sum[params.log_sum_at + local_batch * params.n + row] = select(-3.40282347e38, shift + log(max(total, 1.0)), total > 0.0);
+    log_sum[params.log_sum_at + local_batch * params.n + row] = select(EMPTY, shift + log(max(total, 1.0)), total > 0.0);
   }
 }

@@ -18,9 +18,11 @@ fn term(x: f32, y: f32) -> f32 {
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u, @builtin(local_invocation_index) thread: u32) {
   let group = linear_group(id, count);
   if (group >= params.groups) { return; }
-  let groups_per_batch = (params.n + 63u) / 64u;
-  let local_batch = group / groups_per_batch;
-  let key = group % groups_per_batch * 64u + thread;
+  // Queries are in the grid, not in a loop: llvmpipe cuts long loops short.
+  let key_groups = (params.n + 63u) / 64u;
+  let local_batch = group / (key_groups * params.r);
+  let query = group / key_groups % params.r;
+  let key = group % key_groups * 64u + thread;
   if (key >= params.n) { return; }
   let batch = params.batch_from + local_batch;
   var kept = true;
@@ -31,12 +33,10 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   var factor = params.scale;
   if (METRIC != 0u) { factor = -1.0 / lambda[params.lambda_at + batch % params.h]; }
   let k_start = params.k_at + (local_batch * params.n + key) * params.d;
-  for (var query = 0u; query < params.r; query++) {
-    let q_start = params.queries_at + (local_batch * params.r + query) * params.d;
-    var sum = 0.0;
-    for (var c = 0u; c < params.d; c++) { sum += term(queries[q_start + c], k[k_start + c]); }
-    var score = sum * factor;
-    if (HAS_LOG_SUM) { score -= log_sum[params.log_sum_at + local_batch * params.r + query]; }
-    out[params.out_at + (local_batch * params.n + key) * params.r + query] = select(0.0, exp_accurate(score), kept);
-  }
+  let q_start = params.queries_at + (local_batch * params.r + query) * params.d;
+  var sum = 0.0;
+  for (var c = 0u; c < params.d; c++) { sum += term(queries[q_start + c], k[k_start + c]); }
+  var score = sum * factor;
+  if (HAS_LOG_SUM) { score -= log_sum[params.log_sum_at + local_batch * params.r + query]; }
+  out[params.out_at + (local_batch * params.n + key) * params.r + query] = select(0.0, exp_accurate(score), kept);
 }

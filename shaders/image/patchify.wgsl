@@ -17,7 +17,9 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   let token_row = token / params.grid_cols;
   let pixel_row = pixel / side;
   let cell = vec2u(token - token_row * params.grid_cols, token_row) * params.stride + params.stride / 2u;
-  let corner = vec2i(cell + vec2u(pixel - pixel_row * side, pixel_row)) - i32(side / 2u);
+  // The given rows are those of the picture from first_row on.
+  let corner = vec2i(cell + vec2u(pixel - pixel_row * side, pixel_row)) - i32(side / 2u)
+    - vec2i(0, i32(params.first_row));
   let place = vec2u(clamp(corner, vec2i(0), vec2i(i32(params.cols) - 1, i32(params.rows) - 1)));
   var from_image = params.image_at + (place.y * params.cols + place.x) * channels;
   var to = params.out_at + at * channels;

@@ -6,7 +6,8 @@
 @group(0) @binding(4) var<storage, read> lambda: array<f32>;
 @group(0) @binding(5) var<storage, read> scale: array<f32>;
 @group(0) @binding(6) var<storage, read> keep: array<u32>;
-@group(0) @binding(7) var<storage, read_write> out: array<f32>;
+@group(0) @binding(7) var<storage, read> share: array<f32>;
+@group(0) @binding(8) var<storage, read_write> out: array<f32>;
 
 fn is_kept(batch: u32, key: u32) -> bool {
   if (!HAS_KEEP) { return true; }
@@ -19,7 +20,7 @@ fn texel(at: u32) -> vec4f { return textureLoad(k, texel_place(at), 0); }
 fn store(local_batch: u32, batch: u32, key: u32, query: u32, x: f32) {
   var sum = x;
   if (HAS_SCALE) { sum *= scale[params.scale_at + local_batch * params.n + key]; }
-  sum += params.constant;
+  if (HAS_SHARE) { sum += params.constant * share[params.share_at + local_batch]; } else { sum += params.constant; }
   out[params.out_at + (local_batch * params.n + key) * params.r + query] = select(0.0, sum, is_kept(batch, key));
 }
 
@@ -29,9 +30,11 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   if (group >= params.groups) { return; }
   let keys = params.n;
   let landmark_count = params.m;
-  let groups_per_batch = (keys + 63u) / 64u;
-  let local_batch = group / groups_per_batch;
-  let key0 = group % groups_per_batch * 64u + thread;
+  // Queries are in the grid, not in a loop: llvmpipe cuts long loops short.
+  let key_groups = (keys + 63u) / 64u;
+  let local_batch = group / (key_groups * params.r);
+  let query = group / key_groups % params.r;
+  let key0 = group % key_groups * 64u + thread;
   let key1 = key0 + 32u;
   if (key0 >= keys) { return; }
   let batch = params.batch_from + local_batch;
@@ -54,35 +57,33 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   var p13 = vec4f(); var q13 = vec4f(); if (D4 > 13u) { p13 = texel(p + 13u); q13 = texel(q + 13u); }
   var p14 = vec4f(); var q14 = vec4f(); if (D4 > 14u) { p14 = texel(p + 14u); q14 = texel(q + 14u); }
   var p15 = vec4f(); var q15 = vec4f(); if (D4 > 15u) { p15 = texel(p + 15u); q15 = texel(q + 15u); }
-  for (var query = 0u; query < params.r; query++) {
-    let w_start = (local_batch * params.r + query) * params.mw;
-    let last = w_start + landmark_count;
-    let shift = weights[last >> 2u][last & 3u];
-    var sums = vec2f(shift);
-    var l_start = local_batch * landmark_count * D4;
-    for (var at = w_start; at < last; at++) {
-      let y0 = landmarks[l_start];
-      var s = gap4(p0, y0); var t = gap4(q0, y0);
-      if (D4 > 1u) { let v = landmarks[l_start + 1u]; s += gap4(p1, v); t += gap4(q1, v); }
-      if (D4 > 2u) { let v = landmarks[l_start + 2u]; s += gap4(p2, v); t += gap4(q2, v); }
-      if (D4 > 3u) { let v = landmarks[l_start + 3u]; s += gap4(p3, v); t += gap4(q3, v); }
-      if (D4 > 4u) { let v = landmarks[l_start + 4u]; s += gap4(p4, v); t += gap4(q4, v); }
-      if (D4 > 5u) { let v = landmarks[l_start + 5u]; s += gap4(p5, v); t += gap4(q5, v); }
-      if (D4 > 6u) { let v = landmarks[l_start + 6u]; s += gap4(p6, v); t += gap4(q6, v); }
-      if (D4 > 7u) { let v = landmarks[l_start + 7u]; s += gap4(p7, v); t += gap4(q7, v); }
-      if (D4 > 8u) { let v = landmarks[l_start + 8u]; s += gap4(p8, v); t += gap4(q8, v); }
-      if (D4 > 9u) { let v = landmarks[l_start + 9u]; s += gap4(p9, v); t += gap4(q9, v); }
-      if (D4 > 10u) { let v = landmarks[l_start + 10u]; s += gap4(p10, v); t += gap4(q10, v); }
-      if (D4 > 11u) { let v = landmarks[l_start + 11u]; s += gap4(p11, v); t += gap4(q11, v); }
-      if (D4 > 12u) { let v = landmarks[l_start + 12u]; s += gap4(p12, v); t += gap4(q12, v); }
-      if (D4 > 13u) { let v = landmarks[l_start + 13u]; s += gap4(p13, v); t += gap4(q13, v); }
-      if (D4 > 14u) { let v = landmarks[l_start + 14u]; s += gap4(p14, v); t += gap4(q14, v); }
-      if (D4 > 15u) { let v = landmarks[l_start + 15u]; s += gap4(p15, v); t += gap4(q15, v); }
-      let weight = weights[at >> 2u][at & 3u];
-      sums += weight * vec2f(finish((s.x + s.y) + (s.z + s.w), bandwidth), finish((t.x + t.y) + (t.z + t.w), bandwidth));
-      l_start += D4;
-    }
-    store(local_batch, batch, key0, query, sums.x);
-    if (key1 < keys) { store(local_batch, batch, key1, query, sums.y); }
+  let w_start = (local_batch * params.r + query) * params.mw;
+  let last = w_start + landmark_count;
+  let shift = weights[last >> 2u][last & 3u];
+  var sums = vec2f(shift);
+  var l_start = local_batch * landmark_count * D4;
+  for (var at = w_start; at < last; at++) {
+    let y0 = landmarks[l_start];
+    var s = gap4(p0, y0); var t = gap4(q0, y0);
+    if (D4 > 1u) { let v = landmarks[l_start + 1u]; s += gap4(p1, v); t += gap4(q1, v); }
+    if (D4 > 2u) { let v = landmarks[l_start + 2u]; s += gap4(p2, v); t += gap4(q2, v); }
+    if (D4 > 3u) { let v = landmarks[l_start + 3u]; s += gap4(p3, v); t += gap4(q3, v); }
+    if (D4 > 4u) { let v = landmarks[l_start + 4u]; s += gap4(p4, v); t += gap4(q4, v); }
+    if (D4 > 5u) { let v = landmarks[l_start + 5u]; s += gap4(p5, v); t += gap4(q5, v); }
+    if (D4 > 6u) { let v = landmarks[l_start + 6u]; s += gap4(p6, v); t += gap4(q6, v); }
+    if (D4 > 7u) { let v = landmarks[l_start + 7u]; s += gap4(p7, v); t += gap4(q7, v); }
+    if (D4 > 8u) { let v = landmarks[l_start + 8u]; s += gap4(p8, v); t += gap4(q8, v); }
+    if (D4 > 9u) { let v = landmarks[l_start + 9u]; s += gap4(p9, v); t += gap4(q9, v); }
+    if (D4 > 10u) { let v = landmarks[l_start + 10u]; s += gap4(p10, v); t += gap4(q10, v); }
+    if (D4 > 11u) { let v = landmarks[l_start + 11u]; s += gap4(p11, v); t += gap4(q11, v); }
+    if (D4 > 12u) { let v = landmarks[l_start + 12u]; s += gap4(p12, v); t += gap4(q12, v); }
+    if (D4 > 13u) { let v = landmarks[l_start + 13u]; s += gap4(p13, v); t += gap4(q13, v); }
+    if (D4 > 14u) { let v = landmarks[l_start + 14u]; s += gap4(p14, v); t += gap4(q14, v); }
+    if (D4 > 15u) { let v = landmarks[l_start + 15u]; s += gap4(p15, v); t += gap4(q15, v); }
+    let weight = weights[at >> 2u][at & 3u];
+    sums += weight * vec2f(finish((s.x + s.y) + (s.z + s.w), bandwidth), finish((t.x + t.y) + (t.z + t.w), bandwidth));
+    l_start += D4;
   }
+  store(local_batch, batch, key0, query, sums.x);
+  if (key1 < keys) { store(local_batch, batch, key1, query, sums.y); }
 }

@@ -1,4 +1,6 @@
-// out[l, c] = mean of coordinate c over the kept tokens of cell l; one thread per landmark and coordinate.
+// out[l, c] = mean of coordinate c over the kept tokens of cell l. A workgroup takes one landmark and four coordinates:
+// sixteen threads share a coordinate and every sixteenth token is theirs, so neighbouring threads read neighbouring words
+// and no loop is longer than a sixteenth of the cell.
 @group(0) @binding(1) var<storage, read> k: array<f32>;
 @group(0) @binding(2) var<storage, read> q: array<f32>;
 @group(0) @binding(3) var<storage, read> cells: array<u32>;
@@ -6,38 +8,56 @@
 @group(0) @binding(5) var<storage, read_write> out: array<f32>;
 @group(0) @binding(6) var<storage, read_write> valid: array<u32>;
 
+const LANES: u32 = 16u;
+var<workgroup> sums: array<f32, 64>;
+var<workgroup> members: array<u32, 64>;
+
+fn is_kept(batch: u32, token: u32) -> bool {
+  if (!HAS_KEEP) { return true; }
+  let at = params.keep_at + batch / params.h * params.keep_b + batch % params.h * params.keep_h + token;
+  return byte_of(keep[at >> 2u], at) != 0u;
+}
+
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u, @builtin(local_invocation_index) thread: u32) {
   let group = linear_group(id, count);
   if (group >= params.groups) { return; }
-  let groups_per_batch = (params.m * params.d + 63u) / 64u;
-  let local_batch = group / groups_per_batch;
-  let item = group % groups_per_batch * 64u + thread;
-  if (item >= params.m * params.d) { return; }
-  let landmark = item / params.d;
-  let c = item % params.d;
+  let quads = (params.d + 3u) / 4u;
+  let local_batch = group / (params.m * quads);
+  let landmark = group / quads % params.m;
+  let c = group % quads * 4u + thread % 4u;
+  let lane = thread / 4u;
   let batch = params.batch_from + local_batch;
   let cell = params.cells_at + 5u * landmark;
-  let of_queries = cells[cell] == 1u;
-  let keep_start = params.keep_at + batch / params.h * params.keep_b + batch % params.h * params.keep_h;
+  let of_queries = HAS_Q && cells[cell] == 1u;
+  let rows = cells[cell + 2u] - cells[cell + 1u];
+  let cols = cells[cell + 4u] - cells[cell + 3u];
   var sum = 0.0;
-  var members = 0u;
-  for (var row = cells[cell + 1u]; row < cells[cell + 2u]; row++) {
-    for (var col = cells[cell + 3u]; col < cells[cell + 4u]; col++) {
-      let token = row * params.grid_cols + col;
-      if (HAS_Q && of_queries) {
+  var mine = 0u;
+  for (var i = lane; i < rows * cols; i += LANES) {
+    let token = (cells[cell + 1u] + i / cols) * params.grid_cols + cells[cell + 3u] + i % cols;
+    if (c < params.d) {
+      if (of_queries) {
         sum += q[params.q_at + (local_batch * params.nq + token) * params.d + c];
-        members += 1u;
-      } else {
-        var kept = true;
-        if (HAS_KEEP) { kept = byte_of(keep[(keep_start + token) >> 2u], keep_start + token) != 0u; }
-        if (kept) {
-          sum += k[params.k_at + (local_batch * params.n + token) * params.d + c];
-          members += 1u;
-        }
+        mine += 1u;
+      } else if (is_kept(batch, token)) {
+        sum += k[params.k_at + (local_batch * params.n + token) * params.d + c];
+        mine += 1u;
       }
     }
   }
-  out[params.out_at + local_batch * params.m * params.d + item] = select(0.0, sum / f32(max(members, 1u)), members > 0u);
-  if (c == 0u) { valid[params.valid_at + local_batch * params.m + landmark] = select(0u, 1u, members > 0u); }
+  sums[thread] = sum;
+  members[thread] = mine;
+  workgroupBarrier(); // all partial sums are there before the first lane adds them
+  if (lane == 0u && c < params.d) {
+    var total = 0.0;
+    var kept = 0u;
+    for (var l = 0u; l < LANES; l++) {
+      total += sums[l * 4u + thread];
+      kept += members[l * 4u + thread];
+    }
+    let place = local_batch * params.m + landmark;
+    out[params.out_at + place * params.d + c] = select(0.0, total / f32(max(kept, 1u)), kept > 0u);
+    if (c == 0u) { valid[params.valid_at + place] = select(0u, 1u, kept > 0u); }
+  }
 }

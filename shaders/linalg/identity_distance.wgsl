@@ -2,22 +2,22 @@
 @group(0) @binding(1) var<storage, read> p: array<f32>;
 @group(0) @binding(2) var<storage, read_write> out: array<f32>;
 
-var<workgroup> partial: array<f32, 64>;
+var<workgroup> partial: array<f32, 256>;
 
-@compute @workgroup_size(64)
+@compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u, @builtin(local_invocation_index) thread: u32) {
   let group = linear_group(id, count);
   if (group >= params.groups) { return; }
   let matrix = params.p_at + group * params.m * params.m;
   var sum = 0.0;
-  for (var row = 0u; row < params.size; row++) {
-    for (var col = thread; col < params.size; col += 64u) {
-      let miss = p[matrix + row * params.m + col] - select(0.0, 1.0, row == col);
-      sum += miss * miss;
-    }
+  for (var at = thread; at < params.size * params.size; at += 256u) {
+    let row = at / params.size;
+    let col = at % params.size;
+    let miss = p[matrix + row * params.m + col] - select(0.0, 1.0, row == col);
+    sum += miss * miss;
   }
   partial[thread] = sum;
-  for (var half = 32u; half > 0u; half /= 2u) {
+  for (var half = 128u; half > 0u; half /= 2u) {
     workgroupBarrier(); // the sums of the level above are written
     if (thread < half) { partial[thread] += partial[thread + half]; }
   }

@@ -6,11 +6,11 @@
 @group(0) @binding(3) var<storage, read_write> x0: array<f32>;
 @group(0) @binding(4) var<storage, read_write> bound: array<f32>;
 
-var<workgroup> rows: array<f32, 64>;
-var<workgroup> cols: array<f32, 64>;
-var<workgroup> bare_rows: array<f32, 64>;
+var<workgroup> rows: array<f32, 256>;
+var<workgroup> cols: array<f32, 256>;
+var<workgroup> bare_rows: array<f32, 256>;
 
-@compute @workgroup_size(64)
+@compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u, @builtin(local_invocation_index) thread: u32) {
   let group = linear_group(id, count);
   if (group >= params.groups) { return; }
@@ -20,7 +20,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   var row_max = 0.0;
   var col_max = 0.0;
   var bare_max = 0.0; // the same for W = A - epsilon I
-  for (var i = thread; i < m; i += 64u) {
+  for (var i = thread; i < m; i += 256u) {
     var row_sum = 0.0;
     var col_sum = 0.0;
     for (var k = 0u; k < m; k++) {
@@ -35,7 +35,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   rows[thread] = row_max;
   cols[thread] = col_max;
   bare_rows[thread] = bare_max;
-  for (var half = 32u; half > 0u; half /= 2u) {
+  for (var half = 128u; half > 0u; half /= 2u) {
     workgroupBarrier(); // the maxima of the level above are written
     if (thread < half) {
       rows[thread] = max(rows[thread], rows[thread + half]);
@@ -50,7 +50,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   if (MODE == 2u) { factor = 1.8 / (largest_row * largest_row); }
   if (MODE == 3u || MODE == 4u) { factor = 1.0 / (largest_row * cols[0]); }
   if (MODE == 5u) { factor = 1.0 / largest_row; }
-  for (var at = thread; at < s * s; at += 64u) {
+  for (var at = thread; at < s * s; at += 256u) {
     let i = at / s;
     let j = at % s;
     let inside = i < m && j < m;

@@ -15,10 +15,16 @@ fn main(
   let group = linear_group(id, count);
   if (group >= params.groups) { return; }
   let row = params.x_at + group * params.n;
-  var sum = 0.0;
-  for (var i = thread; i < params.n; i += 64u) { sum += x[row + i]; }
+  // Four chains per thread: shorter chains round less and do not wait for each other.
+  var sums = vec4f();
+  for (var i = thread; i < params.n; i += 256u) {
+    sums.x += x[row + i];
+    if (i + 64u < params.n) { sums.y += x[row + i + 64u]; }
+    if (i + 128u < params.n) { sums.z += x[row + i + 128u]; }
+    if (i + 192u < params.n) { sums.w += x[row + i + 192u]; }
+  }
   let lowest = subgroupMin(thread);
-  let total = subgroupAdd(sum);
+  let total = subgroupAdd((sums.x + sums.y) + (sums.z + sums.w));
   slots[thread] = select(0.0, total, thread == lowest);
   workgroupBarrier(); // every slot is written
   var all = 0.0;

@@ -12,7 +12,7 @@ const BLOCK_BYTES: usize = 1 << 20;
 
 /// An element type as it stands in a file.
 #[derive(Clone, Copy, Debug)]
-pub enum Element {
+pub(super) enum Element {
     Bool,
     I8,
     U8,
@@ -30,7 +30,7 @@ pub enum Element {
 
 impl Element {
     /// The element and whether it is big-endian.
-    pub fn of_npy(plain: &npyz::TypeStr) -> Option<(Self, bool)> {
+    pub(super) fn of_npy(plain: &npyz::TypeStr) -> Option<(Self, bool)> {
         use npyz::TypeChar::{Bool, Float, Int, Uint};
         let element = match (plain.type_char(), plain.size_field()) {
             (Bool, 1) => Self::Bool,
@@ -50,7 +50,7 @@ impl Element {
         Some((element, plain.endianness() == npyz::Endianness::Big))
     }
 
-    pub fn of_safetensors(dtype: Dtype) -> Option<Self> {
+    pub(super) fn of_safetensors(dtype: Dtype) -> Option<Self> {
         Some(match dtype {
             Dtype::BOOL => Self::Bool,
             Dtype::I8 => Self::I8,
@@ -84,7 +84,7 @@ impl Element {
 }
 
 /// Shape and number of elements in this machine's integers, if the array may be that large.
-pub fn checked_size(shape: &[u64], element: Element) -> Result<(Vec<usize>, usize), ArrayProblem> {
+pub(super) fn checked_size(shape: &[u64], element: Element) -> Result<(Vec<usize>, usize), ArrayProblem> {
     let count = shape.iter().try_fold(1_u64, |product, &dim| product.checked_mul(dim));
     let count = count.filter(|&count| count <= MAX_ARRAY_BYTES / element.bytes());
     let count = count.and_then(|count| usize::try_from(count).ok());
@@ -93,7 +93,7 @@ pub fn checked_size(shape: &[u64], element: Element) -> Result<(Vec<usize>, usiz
 }
 
 /// Reads `count` elements, in file order.
-pub fn decode(
+pub(super) fn decode(
     reader: &mut impl Read,
     element: Element,
     big_endian: bool,
@@ -182,7 +182,7 @@ fn f32_from_bf16(brain: u16) -> f32 {
 }
 
 /// Exact: every half float is a single float.
-pub fn f32_from_f16(half: u16) -> f32 {
+pub(super) fn f32_from_f16(half: u16) -> f32 {
     let sign = u32::from(half & 0x8000) << 16;
     let fraction = u32::from(half & 0x03ff);
     let magnitude = match (half >> 10) & 0x1f {
@@ -193,7 +193,7 @@ pub fn f32_from_f16(half: u16) -> f32 {
     f32::from_bits(sign | magnitude)
 }
 
-pub fn write_blocks<const N: usize, T: Copy>(
+pub(super) fn write_blocks<const N: usize, T: Copy>(
     writer: &mut impl Write,
     values: &[T],
     to_le: impl Fn(T) -> [u8; N],
@@ -208,7 +208,7 @@ pub fn write_blocks<const N: usize, T: Copy>(
 }
 
 /// Elements of a Fortran-ordered array (first axis fastest) in C order (last axis fastest).
-pub fn c_from_fortran<T: Copy>(shape: &[usize], fortran: &[T]) -> Vec<T> {
+pub(super) fn c_from_fortran<T: Copy>(shape: &[usize], fortran: &[T]) -> Vec<T> {
     let strides: Vec<usize> = shape
         .iter()
         .scan(1, |stride, &dim| {

@@ -17,7 +17,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read as _, Seek as _, Write};
 use std::path::{Path, PathBuf};
 
-use crate::whole_file::write_whole;
+use crate::whole_file::{check_target as check_file, write_whole};
 use element::{c_from_fortran, write_blocks};
 
 /// Name under which the only array of a `.npy` file is read.
@@ -215,6 +215,16 @@ pub fn write(path: impl AsRef<Path>, arrays: &BTreeMap<String, Array>) -> Result
         outcome.map_err(|error| ArrayProblem::Write(error).into())
     };
     written().map_err(|fault: Fault| fault.at(path))
+}
+
+/// Refuses a target that [`write`] would refuse whatever the arrays: another suffix, a folder, a folder that is missing.
+pub fn check_target(path: impl AsRef<Path>) -> Result<(), ArrayError> {
+    let path = path.as_ref();
+    let checked = || -> Result<(), Fault> {
+        Format::of(path)?;
+        check_file(path).map_err(|error| ArrayProblem::Write(error).into())
+    };
+    checked().map_err(|fault| fault.at(path))
 }
 
 /// An error on its way up to where the path is known.

@@ -18,7 +18,7 @@ const MAX_HEADER_BYTES: usize = 10_000;
 /// Brackets in a header deeper than this are not a shape or a dtype, and would recurse in the parser.
 const MAX_NESTING: usize = 16;
 
-pub fn read_npz(file: BufReader<File>) -> Result<BTreeMap<String, Array>, Fault> {
+pub(super) fn read_npz(file: BufReader<File>) -> Result<BTreeMap<String, Array>, Fault> {
     let mut archive = ZipArchive::new(file).map_err(|error| match error {
         ZipError::Io(source) => ArrayProblem::Read(source),
         other => ArrayProblem::Damaged(format!("{other}; truncated?")),
@@ -39,7 +39,7 @@ pub fn read_npz(file: BufReader<File>) -> Result<BTreeMap<String, Array>, Fault>
     Ok(arrays)
 }
 
-pub fn read_npy(reader: &mut impl Read) -> Result<Array, ArrayProblem> {
+pub(super) fn read_npy(reader: &mut impl Read) -> Result<Array, ArrayProblem> {
     let (header, shape) = read_header(reader).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => ArrayProblem::Damaged("it ends within the header".to_owned()),
         _ => ArrayProblem::Damaged(format!("header: {}", first_line(&error))),
@@ -132,13 +132,13 @@ fn header_shape(text: &str) -> Option<Vec<u64>> {
     Some(dims)
 }
 
-pub fn write_npy_file(file: &File, array: &Array) -> io::Result<()> {
+pub(super) fn write_npy_file(file: &File, array: &Array) -> io::Result<()> {
     let mut writer = BufWriter::new(file);
     write_npy(&mut writer, array)?;
     writer.flush()
 }
 
-pub fn write_npz(file: &File, arrays: &BTreeMap<String, Array>) -> io::Result<()> {
+pub(super) fn write_npz(file: &File, arrays: &BTreeMap<String, Array>) -> io::Result<()> {
     let mut archive = ZipWriter::new(BufWriter::new(file));
     for (name, array) in arrays {
         let bytes = array.data.len() * array.data.element_bytes();

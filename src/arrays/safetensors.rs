@@ -10,7 +10,7 @@ use ::safetensors::{Dtype, SafeTensors, View, serialize};
 use super::element::{Element, checked_size, decode};
 use super::{Array, ArrayData, ArrayProblem, Fault, first_line};
 
-pub fn read(mut file: BufReader<File>) -> Result<BTreeMap<String, Array>, Fault> {
+pub(super) fn read(mut file: BufReader<File>) -> Result<BTreeMap<String, Array>, Fault> {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(ArrayProblem::Read)?;
     let (length, rest) =
@@ -41,7 +41,7 @@ pub fn read(mut file: BufReader<File>) -> Result<BTreeMap<String, Array>, Fault>
     Ok(arrays)
 }
 
-pub fn write(mut file: &File, arrays: &BTreeMap<String, Array>) -> io::Result<()> {
+pub(super) fn write(mut file: &File, arrays: &BTreeMap<String, Array>) -> io::Result<()> {
     let views = arrays.iter().map(|(name, array)| (name, TensorView(array)));
     // Not `serialize_to_file`: its temporary file leaves the target readable by its owner only.
     let bytes = serialize(views, None).map_err(|error| io::Error::other(first_line(&error)))?;

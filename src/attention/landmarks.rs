@@ -65,7 +65,7 @@ impl Landmarks {
         let square = |side: u32| (0..side * side).map(move |i| (i / side, i % side));
         match self {
             Self::Pooled { cell } | Self::Mixed { cell } => {
-                if *cell == 0 || rows % cell != 0 || cols % cell != 0 {
+                if *cell == 0 || !rows.is_multiple_of(*cell) || !cols.is_multiple_of(*cell) {
                     return Err(Error::value(
                         "side of pooled cells",
                         format!("a divisor of both sides of the {cols} × {rows} grid"),
@@ -89,7 +89,7 @@ impl Landmarks {
                 })
             }
             Self::Adaptive { side } => {
-                count_fits(side * side)?;
+                count_fits(side.saturating_mul(*side))?;
                 let span = |a: u32, length: u32| (a * length / side, ((a + 1) * length).div_ceil(*side));
                 let cell = |(a, b)| {
                     let ((r0, r1), (c0, c1)) = (span(a, rows), span(b, cols));
@@ -98,7 +98,7 @@ impl Landmarks {
                 Ok(square(*side).map(cell).collect())
             }
             Self::Strided { side } => {
-                count_fits(side * side)?;
+                count_fits(side.saturating_mul(*side))?;
                 let centre = |a: u32, length: u32| (2 * a + 1) * length / (2 * side);
                 let cell = |(a, b)| {
                     let (r, c) = (centre(a, rows), centre(b, cols));

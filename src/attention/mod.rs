@@ -15,12 +15,14 @@
 //! # }
 //! ```
 
+mod exact;
 mod landmarks;
 
 use crate::error::{Error, Result};
 use crate::graph::{Graph, PassId};
 use crate::kernels::laplacian::{kernel_matrix, nystrom, nystrom_attention, nystrom_map};
 use crate::tensor::{DType, Tensor};
+pub use exact::{ExactAttended, ExactAttention, ExactNormalisation, Similarity, empty_rows};
 pub use landmarks::Landmarks;
 
 /// The similarity of a query and a key.
@@ -66,9 +68,24 @@ impl Normalisation {
     }
 }
 
+/// Whether all queries meet all keys or only the landmarks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Path {
+    /// Exact where there are at most twice as many keys as landmarks and the normalisation has an exact twin; the
+    /// result says which was taken.
+    Auto,
+    /// Always through landmarks.
+    #[default]
+    Nystrom,
+    /// Always exact.
+    Exact,
+}
+
 /// Nyström attention with its settings.
 #[derive(Clone, Debug)]
 pub struct Attention {
+    /// Nyström or exact.
+    pub path: Path,
     /// Similarity.
     pub kernel: Kernel,
     /// Landmarks.
@@ -93,6 +110,7 @@ impl Default for Attention {
     /// Laplacian, 7 × 7 strided landmarks, no normalisation, ε = 1e-3.
     fn default() -> Self {
         Self {
+            path: Path::Nystrom,
             kernel: Kernel::Laplacian,
             landmarks: Landmarks::default(),
             two_sets: false,
@@ -188,10 +206,12 @@ pub struct Masks {
 pub struct Attended {
     /// `[b, h, n, e]`.
     pub out: Tensor,
+    /// Whether the exact kernel was taken; then there is no inverse and no landmark.
+    pub exact: bool,
     /// State of the landmark inverse `[b, h, 4]`: residual, largest row sum, steps, code.
-    pub status: Tensor,
+    pub status: Option<Tensor>,
     /// Landmarks `[b, h, m, d]`.
-    pub landmarks: Tensor,
+    pub landmarks: Option<Tensor>,
     /// The pass, for changing its parameters.
     pub pass: PassId,
 }
@@ -208,6 +228,14 @@ impl Attention {
         grid: (u32, u32),
         masks: Masks,
     ) -> Result<LandmarkTensors> {
+        if self.two_sets && !nystrom::Params::inverts_any_matrix(self.inverse) {
+            return Err(Error::value(
+                "inverse mode of two landmark sets",
+                "3 or 4, because A is not symmetric",
+                self.inverse,
+                "use one of them, or one shared set",
+            ));
+        }
         let (landmarks, valid) = self.landmarks.record(graph, k, Some(q), grid, masks.keys)?;
         let keep = masks.keys.map(|_| valid);
         let of_queries = match self.two_sets {
@@ -217,12 +245,56 @@ impl Attention {
         Ok((landmarks, of_queries, keep))
     }
 
+    /// The exact attention to record instead, if the path asks for one.
+    fn exact_twin(&self, k: Tensor, grid: (u32, u32), masks: Masks) -> Result<Option<ExactAttention>> {
+        let few =
+            || self.landmarks.cells(grid.0, grid.1).is_ok_and(|c| u64::from(k.dim(2)) <= 2 * c.len() as u64);
+        let masked = masks.keys.is_some() || masks.queries.is_some();
+        let normalisation = match self.normalisation {
+            Normalisation::None => Some(ExactNormalisation::None),
+            Normalisation::Row if !masked => Some(ExactNormalisation::Row),
+            Normalisation::Col if !masked => Some(ExactNormalisation::Col),
+            _ => None,
+        };
+        let wanted = match self.path {
+            Path::Nystrom => false,
+            Path::Exact => true,
+            Path::Auto => normalisation.is_some() && few(),
+        };
+        match (wanted, normalisation) {
+            (false, _) => Ok(None),
+            (true, Some(normalisation)) => {
+                let similarity = match self.kernel {
+                    Kernel::Laplacian => Similarity::Laplacian,
+                    Kernel::Gaussian => Similarity::Gaussian,
+                };
+                Ok(Some(ExactAttention { similarity, normalisation, ew: self.ew, zs: self.zs }))
+            }
+            (true, None) => Err(Error::value(
+                "normalisation of exact attention",
+                "none, or row or col without masks",
+                format!("{:?}", self.normalisation).to_lowercase(),
+                "cheap and softpp have no exact twin: use the Nyström path",
+            )),
+        }
+    }
+
     /// Records the attention of all queries.
     ///
     /// Errors: shapes that do not fit; parameters out of range; more landmarks than tokens.
     #[track_caller]
     pub fn record(&self, graph: &mut Graph, qkv: Qkv, masks: Masks) -> Result<Attended> {
         let Qkv { q, k, v, lambda, grid } = qkv;
+        if let Some(exact) = self.exact_twin(k, grid, masks)? {
+            let attended = exact.record(graph, (q, k, v), Some(lambda), masks)?;
+            return Ok(Attended {
+                out: attended.out,
+                exact: true,
+                status: None,
+                landmarks: None,
+                pass: attended.pass,
+            });
+        }
         let (landmarks, of_queries, keep) = self.landmark_tensors(graph, q, k, grid, masks)?;
         let out = graph.transient("attended", [q.dim(0), q.dim(1), q.dim(2), v.dim(3)], DType::F32);
         let status = graph.transient("status", [q.dim(0), q.dim(1), 4], DType::F32);
@@ -240,7 +312,7 @@ impl Attention {
             Some(status),
         ];
         let pass = graph.pass(&nystrom_attention::SPEC, &self.params(), &args)?;
-        Ok(Attended { out, status, landmarks, pass })
+        Ok(Attended { out, exact: false, status: Some(status), landmarks: Some(landmarks), pass })
     }
 
     /// Records the rows of the attention matrix of chosen queries `[b, h, r, d]`: out is `[b, h, t, r]`.
@@ -274,6 +346,6 @@ impl Attention {
             Some(status),
         ];
         let pass = graph.pass(&nystrom_map::SPEC, &self.params(), &args)?;
-        Ok(Attended { out, status, landmarks, pass })
+        Ok(Attended { out, exact: false, status: Some(status), landmarks: Some(landmarks), pass })
     }
 }

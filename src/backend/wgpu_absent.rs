@@ -2,9 +2,9 @@
 
 use crate::error::{Error, Result};
 
-/// Stands for the wgpu backend where the `wgpu` feature is off.
+/// Stands for the wgpu backend where the `wgpu` feature is off: there is no value of it.
 #[derive(Debug)]
-pub struct WgpuBackend(());
+pub enum WgpuBackend {}
 
 impl WgpuBackend {
     /// Always [`Error::NotBuilt`].

@@ -58,6 +58,7 @@ pub(super) fn run(args: &Args) -> Outcome {
             spec.name
         )));
     };
+    arrays::check_target(out)?;
     let arrays = arrays::read(inputs)?;
     let outputs = evaluate(spec, args, &arrays)?;
     arrays::write(out, &outputs)?;

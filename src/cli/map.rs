@@ -6,7 +6,7 @@ use crate::attention::{Attention, Landmarks, Normalisation};
 use crate::backend::{Backend, DeviceKind, Timings};
 use crate::graph::human_bytes;
 use crate::vision::image::Photo;
-use crate::vision::overlay::{Overlay, OverlayOptions};
+use crate::vision::overlay::{Overlay, OverlayOptions, check_target};
 use crate::vision::scene::{
     MapKernel, MapPath, RowNormalisation, Rows, Scene, SceneOptions, fuse, relative_error, scaled_to_one,
 };
@@ -24,7 +24,7 @@ pub(super) struct Args {
     #[arg(required = true)]
     images: Vec<String>,
     /// Clicked pixel as X,Y; may be given several times
-    #[arg(long, required = true, value_parser = parse_pixel)]
+    #[arg(long, required = true, value_parser = parse_pixel, allow_hyphen_values = true)]
     at: Vec<UVec2>,
     /// Similarity of queries and keys
     #[arg(long, value_enum, default_value_t)]
@@ -42,10 +42,10 @@ pub(super) struct Args {
     #[arg(long, default_value = "default")]
     preset: String,
     /// Bandwidth λ > 0 for all heads; chosen per head for a mean kernel value of 0.1 if left out
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     lambda: Option<f32>,
     /// ε > 0 on the diagonal of the landmark matrix [default: 0.001, 0.01 in paper and official presets]
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     epsilon: Option<f32>,
     /// Side of a patch in pixels
     #[arg(long, default_value_t = crate::vision::grid::DEFAULT_PATCH)]
@@ -280,6 +280,11 @@ fn one(
     file: &Path,
     several: bool,
 ) -> Result<(serde_json::Value, String), Failure> {
+    let out = target(args.out.as_ref(), several, file, "-attention.png");
+    let raw = args.raw.as_ref().map(|raw| target(Some(raw), several, file, ".npy"));
+    // What cannot be written is refused before any work, so that one result is not left without the other.
+    check_target(&out)?;
+    raw.iter().try_for_each(crate::arrays::check_target)?;
     let photo = Photo::open(file)?;
     let queries = u32::try_from(args.at.len()).map_err(|_| Failure("too many --at".into()))?;
     let scene = Scene::new(&photo, options, queries)?;
@@ -307,9 +312,7 @@ fn one(
     let shown = scaled_to_one(&fuse(&maps, None));
     let overlay = Overlay::draw(&photo, &scene.grid, &shown, &args.at, &OverlayOptions::default())?;
     overlay.notices.iter().for_each(|n| notice(format_args!("{}: {n}", file.display())));
-    let out = target(args.out.as_ref(), several, file, "-attention.png");
     overlay.save(&out)?;
-    let raw = args.raw.as_ref().map(|raw| target(Some(raw), several, file, ".npy"));
     if let Some(raw) = &raw {
         let shape = vec![maps.len(), scene.grid.rows(), scene.grid.cols()];
         let array = Array { shape, data: ArrayData::F32(maps.concat()) };
@@ -423,7 +426,7 @@ impl Report<'_> {
             format!("{} ({} × {}) at {}", self.file.display(), size.x, size.y, at.join(" ")),
             format!("  device     {} · {}{badge}", info.name, info.backend),
             format!(
-                "  tokens     {} ({} × {}), patch {:.4} px, stride {:.4} px",
+                "  tokens     {} ({} × {}), patch {:.1} px, stride {:.1} px",
                 grid.tokens(),
                 grid.cols(),
                 grid.rows(),
@@ -473,14 +476,24 @@ impl Report<'_> {
                 1e3 * self.first.wall_seconds
             ),
         });
+        // One line per kernel and variant, dearest first; the JSON has every pass.
+        let mut kinds: Vec<(String, usize, f64, Option<f64>)> = Vec::new();
         for step in steps {
-            let cpu = step.cpu_seconds.map_or_else(String::new, |s| format!("  {:>9.3} ms CPU", 1e3 * s));
-            lines.push(format!(
-                "             {:>9.3} ms{cpu}  {}/{}",
-                1e3 * step.seconds,
-                step.kernel,
-                step.variant
-            ));
+            let name = format!("{}/{}", step.kernel, step.variant);
+            match kinds.iter_mut().find(|k| k.0 == name) {
+                Some(kind) => {
+                    kind.1 += 1;
+                    kind.2 += step.seconds;
+                    kind.3 = kind.3.zip(step.cpu_seconds).map(|(a, b)| a + b);
+                }
+                None => kinds.push((name, 1, step.seconds, step.cpu_seconds)),
+            }
+        }
+        kinds.sort_by(|a, b| b.2.total_cmp(&a.2));
+        for (name, count, seconds, cpu) in &kinds {
+            let cpu = cpu.map_or_else(String::new, |s| format!("  {:>8.2} ms CPU", 1e3 * s));
+            let times = if *count > 1 { format!("  × {count}") } else { String::new() };
+            lines.push(format!("             {:>8.2} ms{cpu}  {name}{times}", 1e3 * seconds));
         }
         let memory = self.rows.memory;
         lines.push(format!(

@@ -71,9 +71,26 @@ fn open_device(asked: &str) -> Result<Box<dyn crate::backend::Backend>, Failure>
     Ok(opened.backend)
 }
 
+/// What clap has to say: help to stdout, or what is wrong in one line before the usage.
+fn usage(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        // A closed pipe ends help quietly.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let text = error.to_string();
+    let (what, rest) = text.split_once("\n\n").unwrap_or((&text, ""));
+    eprintln!("{}\n\n{}", what.lines().map(str::trim).collect::<Vec<_>>().join(" "), rest.trim_end());
+    ExitCode::from(2)
+}
+
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => return usage(&e),
+    };
+    let outcome = match cli.command {
         Command::Map(args) => map::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Eval(args) => eval::run(&args),

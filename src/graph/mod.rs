@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::kernel::{Access, Caps, KernelParams, KernelSpec, Port};
 use crate::tensor::{DType, Dims, HostTensor, Shape, Tensor};
 pub use dump::human_bytes;
+#[cfg(feature = "wgpu")]
 pub(crate) use schedule::device_bytes;
 pub use schedule::{Lowering, Schedule, Slot, Step};
 use std::ops::Range;

@@ -150,6 +150,8 @@ pub struct Caps {
     pub storage_alignment: u32,
     /// Workgroups in one dimension of a dispatch.
     pub groups: u32,
+    /// Loop rounds that one invocation may make in all. llvmpipe ends loops past 65 535 without any error.
+    pub loop_rounds: u64,
     /// Whether subgroup operations may be used.
     pub subgroups: bool,
     /// Transient bytes that a composed operation should stay under; it cuts heads into slices for it.
@@ -216,6 +218,8 @@ pub struct Variant {
     pub grid: fn(&Dims, u64) -> u64,
     /// Words loaded by path, for one head.
     pub loads: fn(&Dims) -> Loads,
+    /// Loop rounds of one invocation, nested ones multiplied; the dispatcher refuses what a driver would cut short.
+    pub rounds: fn(&Dims) -> u64,
     /// Whether it needs subgroup operations.
     pub subgroups: bool,
 }
@@ -241,8 +245,14 @@ impl Variant {
             suits: always,
             grid,
             loads,
+            rounds: few_rounds,
             subgroups: false,
         }
+    }
+
+    /// The same variant with loops that grow with the shape.
+    pub const fn rounds(self, rounds: fn(&Dims) -> u64) -> Self {
+        Self { rounds, ..self }
     }
 }
 
@@ -380,6 +390,9 @@ impl Case {
     }
 }
 
+/// A third dimension of ports along which a head may be cut, and how many of its elements one unit of a window covers.
+pub type Unit = (&'static str, u32);
+
 /// Everything the project knows about one kernel.
 #[derive(Debug)]
 pub struct KernelSpec {
@@ -410,7 +423,7 @@ pub struct KernelSpec {
     pub reference: Reference,
     /// How a head may be cut where a binding would be too large: third dimensions of its ports and how many of their
     /// elements one unit of the window covers. Empty: a head is bound whole.
-    pub window: fn(&Dims, &[u8]) -> Vec<(&'static str, u32)>,
+    pub window: fn(&Dims, &[u8]) -> Vec<Unit>,
     /// Work of one run.
     pub cost: fn(&Dims, &[u8]) -> Cost,
     /// How close it must come.
@@ -418,7 +431,7 @@ pub struct KernelSpec {
     /// Shapes to test and to time.
     pub cases: &'static [Case],
     /// The entry that computes its vector-Jacobian product; gradients arrive with their own issue.
-    pub vjp: Option<&'static KernelSpec>,
+    pub vjp: Option<&'static Self>,
 }
 
 impl KernelSpec {
@@ -447,6 +460,11 @@ pub fn whole_heads(_: &Dims, _: &[u8]) -> Vec<(&'static str, u32)> {
 /// The window of a kernel whose query rows `n` are independent.
 pub fn by_rows(_: &Dims, _: &[u8]) -> Vec<(&'static str, u32)> {
     vec![("n", 1)]
+}
+
+/// The loop rounds of a variant whose loops do not grow with the shape, or whose kernel checks its sizes itself.
+pub fn few_rounds(_: &Dims) -> u64 {
+    0
 }
 
 /// The constants of a variant that has none.

@@ -17,7 +17,7 @@ macro_rules! kernels {
 kernels! {
     /// Dense linear algebra.
     linalg {
-        matmul, row_affine, row_dot, column_sums, sum_chunks, mask_weights, gram, reduce_sum, scan, transpose,
+        matmul, row_affine, row_dot, column_sums, sum_chunks, mask_weights, gram, scale_rows, reduce_sum, scan, transpose,
         identity_distance, inverse_residual, inverse_fallback, newton_schulz, newton_schulz_start,
         newton_schulz_workgroup, newton_schulz_trace,
     }
@@ -32,10 +32,31 @@ kernels! {
     /// What a device can do at best, for `wgattn bench`.
     probe { probe_fma, probe_copy, probe_exp }
     /// Attention forms whose cost is all pairs of tokens.
-    attention { attention_rows, attention_merge, exact_attention, exact_row }
+    attention {
+        attention_rows, attention_merge, exact_attention, exact_row, key_moments, exact_attention_whitened,
+    }
 }
 
 /// The kernel of a name.
 pub fn find(name: &str) -> Option<&'static KernelSpec> {
     KERNELS.iter().copied().find(|k| k.name == name)
+}
+
+/// The list as a Markdown table: name, formula, how it runs on wgpu, source.
+pub fn markdown_table() -> String {
+    use crate::kernel::OnWgpu;
+    let mut table = String::from("| kernel | computes | on wgpu | source |\n|---|---|---|---|\n");
+    for kernel in KERNELS {
+        let how = match &kernel.wgpu {
+            OnWgpu::Expand(_) => "expands".to_string(),
+            OnWgpu::Shader(variants) => variants.iter().map(|v| v.name).collect::<Vec<_>>().join(", "),
+        };
+        let formula = kernel.formula.replace('|', "\\|");
+        table.push_str(&format!(
+            "| `{}` | {formula} | {how} | {} |\n",
+            kernel.name,
+            kernel.source.replace('|', "\\|")
+        ));
+    }
+    table
 }

@@ -171,7 +171,7 @@ pub(super) fn decode(bytes: &[u8], name: &str) -> Result<Decoded, ImageError> {
         }
         Ok(_) => {}
         Err(e) => {
-            notices.push(format!("`{name}` has a colour profile that cannot be read ({e}); read as sRGB"))
+            notices.push(format!("`{name}` has a colour profile that cannot be read ({e}); read as sRGB"));
         }
     }
     let mut pixels = DynamicImage::from_decoder(decoder).map_err(fail)?;

@@ -187,15 +187,11 @@ impl Overlay {
     }
 }
 
-/// Saves a picture whole or not at all: it is written beside `path` under another name, then renamed.
+/// The format that a target's suffix asks for, before any work is done for it.
 ///
-/// The format follows the suffix: png, jpg, webp, bmp, gif, tiff.
-///
-/// Errors: [`OverlayError::Suffix`], [`OverlayError::Write`]; a file that was there before is then untouched.
-pub fn save_picture(picture: &RgbImage, path: impl AsRef<Path>) -> Result<(), OverlayError> {
-    let path = path.as_ref();
+/// Errors: [`OverlayError::Suffix`]; [`OverlayError::Write`] for a folder, or a file in a folder that is not there.
+pub fn check_target(path: &Path) -> Result<ImageFormat, OverlayError> {
     let shown = path.display().to_string();
-    let fail = |reason: String| OverlayError::Write { path: shown.clone(), reason };
     let format = match ImageFormat::from_path(path) {
         Ok(
             format @ (ImageFormat::Png
@@ -207,11 +203,29 @@ pub fn save_picture(picture: &RgbImage, path: impl AsRef<Path>) -> Result<(), Ov
         ) => format,
         _ => return Err(OverlayError::Suffix { path: shown }),
     };
+    if path.is_dir() {
+        return Err(OverlayError::Write { path: shown, reason: "it is a folder".to_owned() });
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        let reason = format!("there is no folder {}", folder.display());
+        return Err(OverlayError::Write { path: shown, reason });
+    }
+    Ok(format)
+}
+
+/// Saves a picture whole or not at all: it is written beside `path` under another name, then renamed.
+///
+/// The format follows the suffix: png, jpg, webp, bmp, gif, tiff.
+///
+/// Errors: [`OverlayError::Suffix`], [`OverlayError::Write`]; a file that was there before is then untouched.
+pub fn save_picture(picture: &RgbImage, path: impl AsRef<Path>) -> Result<(), OverlayError> {
+    let path = path.as_ref();
+    let shown = path.display().to_string();
+    let fail = |reason: String| OverlayError::Write { path: shown.clone(), reason };
+    let format = check_target(path)?;
     let mut bytes = Vec::new();
     picture.write_to(&mut Cursor::new(&mut bytes), format).map_err(|e| fail(e.to_string()))?;
-    if path.is_dir() {
-        return Err(fail("it is a folder".to_owned()));
-    }
     let part = part_path(path).ok_or_else(|| fail("it has no file name".to_owned()))?;
     let written = write_new(&part, &bytes).and_then(|()| std::fs::rename(&part, path));
     written.map_err(|e| {

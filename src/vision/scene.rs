@@ -20,8 +20,11 @@ use crate::params::NoParams;
 use crate::tensor::{DType, HostData, HostTensor, Shape, Tensor};
 use glam::UVec2;
 
-/// Tokens whose patches are held at once.
-const STRIP_TOKENS: u32 = 65_536;
+/// Tokens whose patches are held at once, at most (but never less than a row of the grid).
+const STRIP_TOKENS: u64 = 65_536;
+
+/// Pixels that are held in OKLab at once, at most: 48 MiB.
+const STRIP_PIXELS: u64 = 4 << 20;
 
 /// What can go wrong between a photograph and its map.
 #[derive(Debug, thiserror::Error)]
@@ -224,17 +227,17 @@ impl Scene {
             }
         };
         let landmarks = if exact { 0 } else { narrow("landmarks", count?)? };
-        if let (true, RowNormalisation::Map(n)) = (exact, options.normalisation) {
-            if n != Normalisation::None {
-                let (expected, remedy) = ("none or sum", "use --path nystrom for row, col, cheap and softpp");
-                return Err(Error::value(
-                    "normalisation of exact rows",
-                    expected,
-                    format!("{n:?}").to_lowercase(),
-                    remedy,
-                )
-                .into());
-            }
+        if let (true, RowNormalisation::Map(n)) = (exact, options.normalisation)
+            && n != Normalisation::None
+        {
+            let (expected, remedy) = ("none or sum", "use --path nystrom for row, col, cheap and softpp");
+            return Err(Error::value(
+                "normalisation of exact rows",
+                expected,
+                format!("{n:?}").to_lowercase(),
+                remedy,
+            )
+            .into());
         }
         if let (false, RowNormalisation::Sum) = (exact, options.normalisation) {
             let remedy = "an approximate row can sum to 0 or less; use --path exact";
@@ -384,11 +387,9 @@ fn record(
     let cells = graph.input("query cells", [queries, 5], DType::U32);
     let inputs = SceneInputs { image: pixels, lambda, cells };
 
-    let lab = graph.transient("OKLab", shape, DType::F32);
-    graph.pass(&oklab::SPEC, &NoParams {}, &[Some(pixels), Some(lab)])?;
     let tokens = narrow("tokens", grid.tokens())?;
     let features = graph.transient("features", [1, heads, tokens, d], DType::F32);
-    record_features(&mut graph, basis, grid, lab, features)?;
+    record_features(&mut graph, basis, grid, pixels, features)?;
 
     // The clicked tokens' features: "pooling" over cells of one token each, on a grid of one row.
     let clicked = graph.transient("queries", [1, heads, queries, d], DType::F32);
@@ -459,16 +460,19 @@ fn record(
     let map =
         attention.record_map(&mut graph, clicked, (features, features), lambda, sides, Masks::default())?;
     graph.output(map.out)?;
-    graph.output(map.status)?;
-    Ok(Recorded { graph, inputs, row: map.out, exact_row, status: Some(map.status) })
+    if let Some(status) = map.status {
+        graph.output(status)?;
+    }
+    Ok(Recorded { graph, inputs, row: map.out, exact_row, status: map.status })
 }
 
-/// features = patches W + places T, strip by strip so that the patches never exist all at once.
+/// features = patches W + places T, strip by strip of token rows, so that neither the picture in OKLab nor the patches ever
+/// exist all at once where they are large.
 fn record_features(
     graph: &mut Graph,
     basis: &FeatureBasis,
     grid: &TokenGrid,
-    lab: Tensor,
+    pixels: Tensor,
     features: Tensor,
 ) -> Result<(), Error> {
     let (heads, tokens, d) = (features.dim(1), features.dim(2), features.dim(3));
@@ -476,30 +480,43 @@ fn record_features(
     let weights = graph.constant("W", HostTensor::f32([1, heads, p, d], basis.weights().to_vec())?);
     let place_weights =
         graph.constant("T", HostTensor::f32([1, heads, 3, d], basis.place_weights().to_vec())?);
-    let place = |token: usize| {
-        let at = token_place(grid, token);
+    let place = |token: u32| {
+        let at = token_place(grid, token as usize);
         [at.x as f32, at.y as f32, 1.0]
     };
-    let cols = narrow("grid columns", grid.cols())?;
+    let (grid_rows, cols) = (narrow("grid rows", grid.rows())?, narrow("grid columns", grid.cols())?);
+    let (height, width) = (pixels.dim(0), pixels.dim(1));
+    let by_pixels = STRIP_PIXELS / u64::from(width.max(1)) / u64::from(grid.stride().max(1));
+    let by_tokens = STRIP_TOKENS / u64::from(cols.max(1));
+    let strip_rows =
+        u32::try_from(by_pixels.min(by_tokens).clamp(1, u64::from(grid_rows.max(1)))).unwrap_or(1);
     let plain = matmul::Params::default();
-    for first in (0..tokens).step_by(STRIP_TOKENS as usize) {
-        let count = STRIP_TOKENS.min(tokens - first);
+    for first_row in (0..grid_rows).step_by(strip_rows as usize) {
+        let end_row = (first_row + strip_rows).min(grid_rows);
+        // Pixel rows that the strip's patches touch; where they pass the picture's edge, the edge repeats.
+        let top = (first_row * grid.stride()).saturating_sub(grid.patch());
+        let bottom = (end_row * grid.stride() + grid.patch()).min(height);
+        let part = graph.slice(pixels, 0, top..bottom)?;
+        let lab = graph.transient("OKLab", [bottom - top, width, 3], DType::F32);
+        graph.pass(&oklab::SPEC, &NoParams {}, &[Some(part), Some(lab)])?;
+        let (first, count) = (first_row * cols, (end_row - first_row) * cols);
         let patches = graph.transient("patches", [1, 1, count, p], DType::F32);
         let params = patchify::Params {
             patch_size: grid.patch(),
             stride: grid.stride(),
             grid_cols: cols,
             first_token: first,
+            first_row: top,
         };
         graph.pass(&patchify::SPEC, &params, &[Some(lab), Some(patches)])?;
-        let places: Vec<f32> = (first..first + count).flat_map(|t| place(t as usize)).collect();
+        let places: Vec<f32> = (first..first + count).flat_map(place).collect();
         let places = graph.constant("places", HostTensor::f32([1, 1, count, 3], places)?);
         // All heads at once where the strip is everything; a strip of one head is contiguous, of several it is not.
-        let parts = if count == tokens { vec![0..heads] } else { (0..heads).map(|h| h..h + 1).collect() };
-        for part in parts {
-            let w = graph.slice(weights, 1, part.clone())?;
-            let t = graph.slice(place_weights, 1, part.clone())?;
-            let whole = graph.slice(features, 1, part)?;
+        let step = if count == tokens { heads.max(1) } else { 1 };
+        for head in (0..heads).step_by(step as usize) {
+            let w = graph.slice(weights, 1, head..head + step)?;
+            let t = graph.slice(place_weights, 1, head..head + step)?;
+            let whole = graph.slice(features, 1, head..head + step)?;
             let out = if count == tokens { whole } else { graph.slice(whole, 2, first..first + count)? };
             let terms = matmul::record(graph, "place terms", Inputs::new(places, t), plain)?;
             let inputs = Inputs { residual: Some(terms), ..Inputs::new(patches, w) };

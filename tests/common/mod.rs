@@ -1,11 +1,12 @@
 //! Object masks and a small f64 Nyström row for the tests of maps.
+#![allow(dead_code, reason = "each test program uses a part of this")]
 
 use glam::DVec2;
 use image::{GrayImage, Luma};
 use nalgebra::DMatrix;
 
 /// A drawn object: mask and the region of clicks that a user would make on it.
-pub struct Object {
+pub(crate) struct Object {
     pub photo: &'static str,
     pub name: &'static str,
     inside: fn(DVec2) -> bool,
@@ -13,20 +14,21 @@ pub struct Object {
 }
 
 /// The cat in `chelsea.png`; clicks on its tabby face up to the bridge of the nose, not on eyes.
-pub const CAT: Object = Object { photo: "chelsea.png", name: "cat", inside: cat, clickable: tabby_face };
+pub(crate) const CAT: Object =
+    Object { photo: "chelsea.png", name: "cat", inside: cat, clickable: tabby_face };
 
 /// The drink in the cup of `coffee.png`; clicks on its light surface, not on its dark upper edge.
-pub const DRINK: Object =
+pub(crate) const DRINK: Object =
     Object { photo: "coffee.png", name: "drink", inside: drink, clickable: light_surface };
 
 impl Object {
     /// Whether photograph point `at` belongs to the object.
-    pub fn contains(&self, at: DVec2) -> bool {
+    pub(crate) fn contains(&self, at: DVec2) -> bool {
         (self.inside)(at)
     }
 
     /// White object on black, one pixel per photograph pixel.
-    pub fn mask(&self, width: u32, height: u32) -> GrayImage {
+    pub(crate) fn mask(&self, width: u32, height: u32) -> GrayImage {
         GrayImage::from_fn(width, height, |x, y| {
             let at = DVec2::new(f64::from(x) + 0.5, f64::from(y) + 0.5);
             Luma([if self.contains(at) { 255 } else { 0 }])
@@ -34,7 +36,7 @@ impl Object {
     }
 
     /// Points of a square lattice that are clickable together with their surroundings of `margin` pixels.
-    pub fn clicks(&self, width: u32, height: u32, step: usize, margin: f64) -> Vec<glam::UVec2> {
+    pub(crate) fn clicks(&self, width: u32, height: u32, step: usize, margin: f64) -> Vec<glam::UVec2> {
         let offsets = [DVec2::ZERO, DVec2::X, DVec2::Y, DVec2::NEG_X, DVec2::NEG_Y];
         let mut clicks = Vec::new();
         for y in (step as u32 / 2..height).step_by(step) {
@@ -112,14 +114,14 @@ fn in_polygon(corners: &[(i32, i32)], at: DVec2) -> bool {
 }
 
 /// Nyström approximation of the Laplacian kernel matrix, one per head, in f64.
-pub struct Nystrom {
+pub(crate) struct Nystrom {
     /// Per head: C `[n, m]` and C (W + εI)⁻¹ `[n, m]`.
     heads: Vec<(DMatrix<f64>, DMatrix<f64>)>,
 }
 
 impl Nystrom {
     /// `q`: `[h, n, d]` of an n = rows · cols grid; 7 × 7 landmarks at the centres of equal cells; ε = 1e-3.
-    pub fn new(q: &[f32], [heads, rows, cols, d]: [usize; 4], lambda: &[f64]) -> Self {
+    pub(crate) fn new(q: &[f32], [heads, rows, cols, d]: [usize; 4], lambda: &[f64]) -> Self {
         let n = rows * cols;
         let middle = |cell: usize, side: usize| (cell * side / 7 + (cell + 1) * side / 7) / 2;
         let landmarks: Vec<usize> =
@@ -142,7 +144,7 @@ impl Nystrom {
     }
 
     /// Row of `query`, mean over heads, divided by its largest magnitude: `[n]`.
-    pub fn map(&self, query: usize) -> Vec<f32> {
+    pub(crate) fn map(&self, query: usize) -> Vec<f32> {
         let sum = self
             .heads
             .iter()
@@ -155,7 +157,7 @@ impl Nystrom {
 }
 
 /// Probability that a random inside token has a larger value than a random outside one; ties count half.
-pub fn auc(values: &[f32], inside: &[bool]) -> f64 {
+pub(crate) fn auc(values: &[f32], inside: &[bool]) -> f64 {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
     let (mut wins, mut seen_inside, mut seen_outside) = (0.0, 0.0, 0.0);

@@ -7,11 +7,13 @@ pub fn adapters() -> Vec<::wgpu::Adapter> {
     let instance = ::wgpu::Instance::new(::wgpu::InstanceDescriptor::new_without_display_handle());
     let mut found = pollster::block_on(instance.enumerate_adapters(::wgpu::Backends::all()));
     found.retain(|a| a.get_info().backend != ::wgpu::Backend::Noop);
-    found.sort_by_key(|a| {
-        let info = a.get_info();
-        (device_info(&info).kind, info.backend == ::wgpu::Backend::Gl, swiftshader_last(&info.name))
-    });
+    found.sort_by_key(|a| rank(&a.get_info()));
     found
+}
+
+/// Place in the order of preference, smaller first.
+fn rank(info: &::wgpu::AdapterInfo) -> (DeviceKind, bool, bool) {
+    (device_info(info).kind, info.backend == ::wgpu::Backend::Gl, swiftshader_last(&info.name))
 }
 
 /// Among software drivers llvmpipe is the faster one, so it comes first whatever order the loader found them in.
@@ -78,7 +80,7 @@ fn report(index: usize, adapter: &::wgpu::Adapter) -> AdapterReport {
         subgroup_sizes: if subgroups { (info.subgroup_min_size, info.subgroup_max_size) } else { (0, 0) },
         timestamps: features.contains(::wgpu::Features::TIMESTAMP_QUERY),
         limits: vec![
-            ("max_storage_buffer_binding_size", u64::from(limits.max_storage_buffer_binding_size)),
+            ("max_storage_buffer_binding_size", limits.max_storage_buffer_binding_size),
             ("max_buffer_size", limits.max_buffer_size),
             ("max_compute_workgroup_storage_size", u64::from(limits.max_compute_workgroup_storage_size)),
             (
@@ -89,5 +91,40 @@ fn report(index: usize, adapter: &::wgpu::Adapter) -> AdapterReport {
             ("max_storage_buffers_per_shader_stage", u64::from(limits.max_storage_buffers_per_shader_stage)),
             ("max_texture_dimension_2d", u64::from(limits.max_texture_dimension_2d)),
         ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rank;
+    use ::wgpu::{AdapterInfo, Backend, DeviceType};
+
+    fn adapter(name: &str, device_type: DeviceType, backend: Backend) -> AdapterInfo {
+        AdapterInfo { name: name.into(), ..AdapterInfo::new(device_type, backend) }
+    }
+
+    #[test]
+    fn a_real_gpu_comes_before_software_and_vulkan_before_gl() {
+        let mut list = [
+            adapter("llvmpipe (LLVM 15.0.6)", DeviceType::Other, Backend::Gl),
+            adapter("SwiftShader Device", DeviceType::Cpu, Backend::Vulkan),
+            adapter("llvmpipe (LLVM 15.0.6)", DeviceType::Cpu, Backend::Vulkan),
+            adapter("Radeon", DeviceType::DiscreteGpu, Backend::Gl),
+            adapter("virtio", DeviceType::VirtualGpu, Backend::Vulkan),
+            adapter("UHD Graphics", DeviceType::IntegratedGpu, Backend::Vulkan),
+            adapter("Radeon", DeviceType::DiscreteGpu, Backend::Vulkan),
+        ];
+        list.sort_by_key(rank);
+        let names: Vec<_> = list.iter().map(|a| format!("{} {}", &a.name[..6], a.backend)).collect();
+        let expected = [
+            "Radeon vulkan",
+            "Radeon gl",
+            "UHD Gr vulkan",
+            "virtio vulkan",
+            "llvmpi vulkan",
+            "SwiftS vulkan",
+            "llvmpi gl",
+        ];
+        assert_eq!(names, expected);
     }
 }

@@ -26,6 +26,9 @@ use std::sync::{Arc, Mutex};
 /// Transient bytes that composed operations stay under unless told otherwise.
 pub const DEFAULT_MEMORY_BUDGET: u64 = 192 << 20;
 
+/// Loop rounds of one invocation after which llvmpipe ends its loops, less a margin for fixed ones.
+const LLVMPIPE_LOOP_ROUNDS: u64 = 65_000;
+
 /// Called with the pipelines made so far, the pipelines in all, and the kernel's name.
 pub type Progress<'a> = &'a mut dyn FnMut(usize, usize, &str);
 
@@ -169,7 +172,7 @@ impl WgpuBackend {
             name if name.contains("swiftshader") => Driver::SwiftShader,
             _ => Driver::Gpu,
         });
-        let binding = u64::from(limits.max_storage_buffer_binding_size);
+        let binding = limits.max_storage_buffer_binding_size;
         let caps = Caps {
             driver,
             workgroup_bytes: options
@@ -183,6 +186,7 @@ impl WgpuBackend {
             texture_rows: limits.max_texture_dimension_2d,
             storage_alignment: limits.min_storage_buffer_offset_alignment,
             groups: limits.max_compute_workgroups_per_dimension,
+            loop_rounds: if driver == Driver::Llvmpipe { LLVMPIPE_LOOP_ROUNDS } else { u64::MAX },
             subgroups: features.contains(::wgpu::Features::SUBGROUP),
             memory_budget: options.memory_budget.unwrap_or(DEFAULT_MEMORY_BUDGET),
         };
@@ -212,6 +216,7 @@ impl WgpuBackend {
         })?;
         let backend = Self::with_options(device, queue, options)?;
         let lost = Arc::clone(&backend.core.lost);
+        #[expect(clippy::disallowed_methods, reason = "this device is ours, not a host's")]
         backend
             .core
             .device

@@ -28,6 +28,24 @@ enum Object {
     Texture { texture: ::wgpu::Texture, view: ::wgpu::TextureView },
 }
 
+impl Object {
+    /// Whether a dispatch cannot use both: one buffer is either read or written, and slices of it that are both written
+    /// may not overlap.
+    fn collides(&self, other: &Self, both_written: bool) -> bool {
+        match (self, other) {
+            (
+                Self::Buffer { buffer, offset, size },
+                Self::Buffer { buffer: other, offset: other_offset, size: other_size },
+            ) => {
+                let overlap = *offset < other_offset + other_size && *other_offset < offset + size;
+                buffer == other && (!both_written || overlap)
+            }
+            (Self::Texture { texture, .. }, Self::Texture { texture: other, .. }) => texture == other,
+            _ => false,
+        }
+    }
+}
+
 /// A resource into which a window is copied before a dispatch.
 #[derive(Clone, Debug)]
 enum Stage {
@@ -139,7 +157,7 @@ impl WgpuProgram {
                 Some(slot) if info.dtype != DType::Rgba8 => {
                     let bytes = self.schedule.slots[slot].bytes;
                     if slots[slot].is_none() {
-                        slots[slot] = Some(storage(&core, &format!("slot {slot}"), bytes)?);
+                        slots[slot] = Some(storage(&core, &format!("slot {slot}"), bytes, None)?);
                     }
                     let buffer =
                         slots[slot].clone().ok_or_else(|| core.failed("memory", "a slot is missing"))?;
@@ -148,7 +166,10 @@ impl WgpuProgram {
                 _ => object(&core, &info)?,
             });
             if let Some(value) = &info.constant {
-                self.pending.push((id as u32, value.as_ref().clone()));
+                // Buffers were made with their numbers in them: a host may throw an encoder away.
+                if info.dtype == DType::Rgba8 {
+                    self.pending.push((id as u32, value.as_ref().clone()));
+                }
                 self.given[id] = true;
             }
         }
@@ -213,6 +234,16 @@ impl WgpuProgram {
             || (variant.subgroups && !core.caps.subgroups)
         {
             return Err(Refusal::Unsuitable);
+        }
+        let rounds = (variant.rounds)(&step.dims);
+        if rounds > core.caps.loop_rounds {
+            return Err(Refusal::Error(Error::Limit {
+                what: format!("loop rounds of one invocation of {}/{}", spec.name, variant.name),
+                requested: rounds,
+                allowed: core.caps.loop_rounds,
+                remedy: "this driver cuts longer loops short; use fewer tokens per head, or another device"
+                    .into(),
+            }));
         }
         let present: Vec<bool> = step.args.iter().map(Option::is_some).collect();
         let composed = compose(spec, variant, &step.dims, &step.params, &present)?;
@@ -424,17 +455,18 @@ impl WgpuProgram {
 
     /// Binds a slice of the host's buffer in place of our own for an input or output.
     ///
-    /// The buffer needs `STORAGE | COPY_SRC` usage (inputs) or `STORAGE` (outputs). `offset` and `bytes` are in bytes; any
-    /// multiple of 4 will do.
+    /// The buffer needs `STORAGE` usage, and `COPY_SRC` too for what a pass reads. `offset` and `bytes` are in bytes; any
+    /// multiple of 4 will do. What one pass reads and what it writes must be in two buffers.
     ///
-    /// Errors: [`Error::Tensor`] for another kind of tensor, [`Error::Data`] for a slice of another size or usage.
+    /// Errors: [`Error::Tensor`] for another kind of tensor, [`Error::Data`] for a slice of another size or usage or of
+    /// a buffer that cannot be shared.
     pub fn bind(&mut self, tensor: Tensor, buffer: &::wgpu::Buffer, offset: u64, bytes: u64) -> Result<()> {
         let info = self.bindable(tensor)?;
         let needed = info.shape.len() * info.dtype.bytes();
-        let usage = match info.kind {
+        let usage = match self.is_read(tensor) {
             // Variants that read textures or uniforms copy from it.
-            Kind::Input => ::wgpu::BufferUsages::STORAGE | ::wgpu::BufferUsages::COPY_SRC,
-            _ => ::wgpu::BufferUsages::STORAGE,
+            true => ::wgpu::BufferUsages::STORAGE | ::wgpu::BufferUsages::COPY_SRC,
+            false => ::wgpu::BufferUsages::STORAGE,
         };
         let wrong = |expected: String, got: String| Error::Data { tensor: info.name.clone(), expected, got };
         if info.dtype == DType::Rgba8 {
@@ -462,11 +494,9 @@ impl WgpuProgram {
     /// Errors: [`Error::Data`] for another size, format or usage.
     pub fn bind_texture(&mut self, tensor: Tensor, texture: &::wgpu::Texture) -> Result<()> {
         let info = self.bindable(tensor)?;
-        let usage = if info.kind == Kind::Input {
-            ::wgpu::TextureUsages::TEXTURE_BINDING
-        } else {
-            ::wgpu::TextureUsages::STORAGE_BINDING
-        };
+        let mut usage = ::wgpu::TextureUsages::empty();
+        usage.set(::wgpu::TextureUsages::TEXTURE_BINDING, self.is_read(tensor));
+        usage.set(::wgpu::TextureUsages::STORAGE_BINDING, info.kind != Kind::Input);
         let fits = info.dtype == DType::Rgba8
             && texture.height() == tensor.dim(0)
             && texture.width() == tensor.dim(1)
@@ -504,7 +534,41 @@ impl WgpuProgram {
         Ok(info)
     }
 
+    /// Whether a pass reads the tensor: every input, and outputs that others are made from.
+    fn is_read(&self, tensor: Tensor) -> bool {
+        let reads = |step: &Step| step.reads().any(|t| self.schedule.base(t).0 == tensor.id);
+        self.schedule.tensors[tensor.id as usize].kind == Kind::Input || self.schedule.steps.iter().any(reads)
+    }
+
+    /// Refuses memory that one step would read and write, which wgpu would find only when the host's frame ends.
+    fn check_sharing(&self, tensor: Tensor, object: &Object) -> Result<()> {
+        let with_new =
+            |id: u32| if id == tensor.id { Some(object) } else { self.objects[id as usize].as_ref() };
+        for step in &self.schedule.steps {
+            let ids = |t: Tensor| self.schedule.base(t).0;
+            let (reads, writes): (Vec<u32>, Vec<u32>) =
+                (step.reads().map(ids).collect(), step.writes().map(ids).collect());
+            for (place, &written) in writes.iter().enumerate() {
+                let others =
+                    reads.iter().map(|r| (*r, false)).chain(writes[..place].iter().map(|w| (*w, true)));
+                for (other, both_written) in others.filter(|(o, _)| [written, *o].contains(&tensor.id)) {
+                    let (Some(a), Some(b)) = (with_new(written), with_new(other)) else { continue };
+                    if written != other && a.collides(b, both_written) {
+                        let name = |id: u32| self.schedule.tensors[id as usize].name.clone();
+                        return Err(Error::Data {
+                            tensor: name(written),
+                            expected: format!("memory of its own while {} runs", step.kernel.name),
+                            got: format!("that of `{}`", name(other)),
+                        });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn replace(&mut self, tensor: Tensor, object: Object) -> Result<()> {
+        self.check_sharing(tensor, &object)?;
         let old = self.objects[tensor.id as usize].replace(object);
         self.given[tensor.id as usize] = true;
         self.pending.retain(|(id, _)| *id != tensor.id);
@@ -560,7 +624,7 @@ impl WgpuProgram {
     /// Encodes the whole graph into the host's encoder: copies of parameters and new inputs, then compute passes.
     ///
     /// Nothing is submitted, polled or written to the queue. Inputs given by [`Program::write`] are copied by the first
-    /// encode after it.
+    /// encode after it; a host that throws that encoder away must write them again.
     ///
     /// Errors: [`Error::Data`] for an input never given, [`Error::DeviceLost`].
     pub fn encode(&mut self, encoder: &mut ::wgpu::CommandEncoder) -> Result<()> {
@@ -697,7 +761,8 @@ impl WgpuProgram {
 
     /// Encodes a copy of an output to the host; poll the device after submitting and ask the ticket.
     ///
-    /// Errors: [`Error::Tensor`] for what is no input or output.
+    /// Errors: [`Error::Tensor`] for what is no input or output, [`Error::Data`] for a host's buffer or texture that cannot
+    /// be copied from.
     pub fn readback(&self, tensor: Tensor, encoder: &mut ::wgpu::CommandEncoder) -> Result<Ticket> {
         self.core.alive()?;
         let info = known(&self.schedule, tensor)?;
@@ -706,11 +771,29 @@ impl WgpuProgram {
             let reason = "is a transient; declare it with `Graph::output` to read it".into();
             return Err(Error::Tensor { tensor: info.name.clone(), reason });
         }
+        let wrong = |expected: &str, got: String| {
+            Err(Error::Data { tensor: info.name.clone(), expected: expected.into(), got })
+        };
         let origin = match self.object(base)? {
             Object::Buffer { buffer, offset, .. } => {
-                Origin::Buffer(buffer, offset + from * info.dtype.bytes())
+                let start = offset + from * info.dtype.bytes();
+                if !buffer.usage().contains(::wgpu::BufferUsages::COPY_SRC) {
+                    return wrong("the bound buffer to have usage COPY_SRC", format!("{:?}", buffer.usage()));
+                }
+                if !start.is_multiple_of(4) {
+                    return wrong("a view that begins at a multiple of 4 bytes", format!("byte {start}"));
+                }
+                Origin::Buffer(buffer, start)
             }
-            Object::Texture { texture, .. } => Origin::Texture(texture),
+            Object::Texture { texture, .. } => {
+                if !texture.usage().contains(::wgpu::TextureUsages::COPY_SRC) {
+                    return wrong(
+                        "the bound texture to have usage COPY_SRC",
+                        format!("{:?}", texture.usage()),
+                    );
+                }
+                Origin::Texture(texture)
+            }
         };
         Ticket::encode(&self.core, encoder, origin, tensor.shape(), tensor.dtype())
     }
@@ -824,8 +907,21 @@ impl From<Error> for Refusal {
 impl Program for WgpuProgram {
     fn write(&mut self, tensor: Tensor, data: &HostTensor) -> Result<()> {
         self.core.alive()?;
-        check_write(&self.schedule, tensor, data)?;
-        if self.objects[tensor.id as usize].is_some() {
+        let name = check_write(&self.schedule, tensor, data)?;
+        if let Some(object) = &self.objects[tensor.id as usize] {
+            let (fits, usage) = match object {
+                Object::Buffer { buffer, .. } => {
+                    (buffer.usage().contains(::wgpu::BufferUsages::COPY_DST), format!("{:?}", buffer.usage()))
+                }
+                Object::Texture { texture, .. } => (
+                    texture.usage().contains(::wgpu::TextureUsages::COPY_DST),
+                    format!("{:?}", texture.usage()),
+                ),
+            };
+            if !fits {
+                let expected = "the bound buffer or texture to have usage COPY_DST".into();
+                return Err(Error::Data { tensor: name, expected, got: usage });
+            }
             self.pending.retain(|(id, _)| *id != tensor.id);
             self.pending.push((tensor.id, data.clone()));
         }
@@ -916,8 +1012,8 @@ fn buffer(core: &Core, label: &str, bytes: u64, usage: ::wgpu::BufferUsages) -> 
     })
 }
 
-/// A buffer of our own for tensors, if the device allows one that large.
-fn storage(core: &Core, label: &str, bytes: u64) -> Result<::wgpu::Buffer> {
+/// A buffer of our own for tensors, if the device allows one that large, with its contents if it has any from the start.
+fn storage(core: &Core, label: &str, bytes: u64, contents: Option<&[u8]>) -> Result<::wgpu::Buffer> {
     if bytes > core.caps.buffer {
         return Err(Error::Limit {
             what: format!("buffer `{label}`"),
@@ -926,15 +1022,45 @@ fn storage(core: &Core, label: &str, bytes: u64) -> Result<::wgpu::Buffer> {
             remedy: "use fewer tokens or heads, or a smaller memory budget".into(),
         });
     }
-    let usage = ::wgpu::BufferUsages::STORAGE | ::wgpu::BufferUsages::COPY_SRC;
+    let usage =
+        ::wgpu::BufferUsages::STORAGE | ::wgpu::BufferUsages::COPY_SRC | ::wgpu::BufferUsages::COPY_DST;
     // Whole texels, for variants that read through textures.
-    core.checked(label, || buffer(core, label, bytes.next_multiple_of(16), usage))
+    let size = bytes.next_multiple_of(16);
+    match contents {
+        None => core.checked(label, || buffer(core, label, size, usage)),
+        Some(contents) => core.checked(label, || filled(core, label, size, usage, &[(0, contents)]))?,
+    }
+}
+
+/// A buffer that has its contents from the start: pieces at byte offsets that are multiples of 8.
+fn filled(
+    core: &Core,
+    label: &str,
+    size: u64,
+    usage: ::wgpu::BufferUsages,
+    pieces: &[(u64, &[u8])],
+) -> Result<::wgpu::Buffer> {
+    let buffer = core.device.create_buffer(&::wgpu::BufferDescriptor {
+        label: Some(&format!("wgattn/{label}")),
+        size,
+        usage,
+        mapped_at_creation: true,
+    });
+    for &(offset, piece) in pieces.iter().filter(|(_, p)| !p.is_empty()) {
+        let range = offset..offset + (piece.len() as u64).next_multiple_of(4);
+        let mut view = buffer.slice(range).get_mapped_range_mut().map_err(|e| core.failed(label, e))?;
+        view.slice(..piece.len()).copy_from_slice(piece);
+    }
+    buffer.unmap();
+    Ok(buffer)
 }
 
 fn object(core: &Core, info: &TensorInfo) -> Result<Object> {
     if info.dtype != DType::Rgba8 {
         let size = crate::graph::device_bytes(info);
-        return Ok(Object::Buffer { buffer: storage(core, &info.name, size)?, offset: 0, size });
+        let contents = info.constant.as_ref().map(|value| value.device_bytes());
+        let buffer = storage(core, &info.name, size, contents.as_deref())?;
+        return Ok(Object::Buffer { buffer, offset: 0, size });
     }
     let [rows, cols] = [0, 1].map(|i| info.shape.dims().get(i).copied().unwrap_or(1));
     let allowed = core.caps.texture_rows;
@@ -993,19 +1119,8 @@ fn staging(core: &Core, bytes: u64, pieces: &[Vec<u8>], offsets: &[u64]) -> Resu
             remedy: "write and encode inputs one at a time, or bind buffers of your own".into(),
         });
     }
-    let buffer = core.device.create_buffer(&::wgpu::BufferDescriptor {
-        label: Some("wgattn/staging"),
-        size: bytes.max(256),
-        usage: ::wgpu::BufferUsages::COPY_SRC,
-        mapped_at_creation: true,
-    });
-    for (piece, &offset) in pieces.iter().zip(offsets).filter(|(p, _)| !p.is_empty()) {
-        let range = offset..offset + (piece.len() as u64).next_multiple_of(4);
-        let mut view = buffer.slice(range).get_mapped_range_mut().map_err(|e| core.failed("staging", e))?;
-        view.slice(..piece.len()).copy_from_slice(piece);
-    }
-    buffer.unmap();
-    Ok(buffer)
+    let placed: Vec<(u64, &[u8])> = offsets.iter().copied().zip(pieces.iter().map(Vec::as_slice)).collect();
+    filled(core, "staging", bytes.max(256), ::wgpu::BufferUsages::COPY_SRC, &placed)
 }
 
 /// Pixels with rows at the pitch that copies want.

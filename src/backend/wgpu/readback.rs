@@ -5,6 +5,10 @@ use crate::error::Result;
 use crate::tensor::{DType, HostTensor, Shape};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// How long after its commands have run a copy may still be on its way; see [`Ticket::wait`].
+const ARRIVAL: Duration = Duration::from_secs(5);
 
 const PENDING: u8 = 0;
 const MAPPED: u8 = 1;
@@ -56,7 +60,7 @@ impl Ticket {
         })?;
         match origin {
             Origin::Buffer(source, offset) => {
-                encoder.copy_buffer_to_buffer(source, offset, &buffer, 0, bytes)
+                encoder.copy_buffer_to_buffer(source, offset, &buffer, 0, bytes);
             }
             Origin::Texture(texture) => encoder.copy_texture_to_buffer(
                 texture.as_image_copy(),
@@ -105,10 +109,18 @@ impl Ticket {
     ///
     /// Errors: a failed map or a lost device.
     pub fn wait(&self) -> Result<HostTensor> {
-        self.core.wait("readback")?;
-        self.try_take().unwrap_or_else(|| {
-            Err(self.core.failed("readback", "the copy was not submitted, or already taken"))
-        })
+        let deadline = Instant::now() + ARRIVAL;
+        loop {
+            self.core.wait("readback")?;
+            if let Some(result) = self.try_take() {
+                return result;
+            }
+            // Another thread that submits or polls may have collected our callback and not called it yet.
+            if self.state.load(Ordering::Acquire) == TAKEN || Instant::now() > deadline {
+                return Err(self.core.failed("readback", "the copy was not submitted, or already taken"));
+            }
+            std::thread::yield_now();
+        }
     }
 
     fn take(&self) -> Result<HostTensor> {

@@ -45,7 +45,7 @@ pub enum SelfTestFailure {
         check: &'static str,
         /// What it said.
         #[source]
-        error: Error,
+        error: Box<Error>,
     },
 }
 
@@ -139,7 +139,7 @@ pub fn run_checks(
         let mut got = answer(backend, &check).map_err(|error| SelfTestFailure::Refused {
             device: device.clone(),
             check: name,
-            error,
+            error: Box::new(error),
         })?;
         observe(name, &mut got);
         got.resize(check.expected.len(), f64::NAN);

@@ -88,3 +88,37 @@ impl Queries {
         Ok(plausible_seconds(begin, end, core.queue.get_timestamp_period(), wall_seconds))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::plausible_seconds;
+
+    #[test]
+    fn ticks_that_fit_the_wall_clock_are_believed() {
+        let seconds = plausible_seconds(1_000, 2_001_000, 1.0, 0.01).expect("2 ms of 10 ms");
+        assert!((seconds - 0.002).abs() < 1e-12, "{seconds}");
+        // A period other than 1, as Apple's.
+        let seconds = plausible_seconds(24, 48_024, 41.666_668, 0.01).expect("2 ms of 10 ms");
+        assert!((seconds - 0.002).abs() < 1e-8, "{seconds}");
+    }
+
+    #[test]
+    fn zero_equal_and_falling_ticks_are_not_believed() {
+        for (begin, end) in [(0, 0), (0, 5_000), (7_000, 7_000), (9_000, 8_000), (u64::MAX, 1)] {
+            assert_eq!(plausible_seconds(begin, end, 1.0, 1.0), None, "{begin} to {end}");
+        }
+    }
+
+    #[test]
+    fn a_period_that_is_no_period_is_not_believed() {
+        for period in [0.0, -1.0, f32::NAN, f32::INFINITY] {
+            assert_eq!(plausible_seconds(1_000, 2_000, period, 1.0), None, "{period}");
+        }
+    }
+
+    #[test]
+    fn longer_than_the_host_waited_is_not_believed() {
+        assert_eq!(plausible_seconds(1, 2_000_000_001, 1.0, 0.5), None);
+        assert_eq!(plausible_seconds(1, u64::MAX, 1.0, 0.5), None);
+    }
+}

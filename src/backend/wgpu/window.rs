@@ -225,10 +225,58 @@ pub(crate) fn fold(kernel: &str, groups: u64, limit: u32) -> Result<[u32; 3]> {
     let narrow = |x: u64| u32::try_from(x).map_err(|_| too_many());
     narrow(groups)?;
     let x = groups.min(limit).max(1);
-    let y = groups.div_ceil(x).min(limit).max(1);
-    let z = groups.div_ceil(x * y).max(1);
+    // As few layers as will do, then as few lines in each, so that little is dispatched in vain.
+    let z = groups.div_ceil(x * limit).max(1);
+    let y = groups.div_ceil(x * z).max(1);
     if z > limit || x * y * z > u64::from(u32::MAX) {
         return Err(too_many());
     }
     Ok([narrow(x)?, narrow(y)?, narrow(z)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fold;
+    use crate::error::Error;
+
+    const LIMIT: u32 = 65_535;
+
+    #[test]
+    fn few_groups_stay_a_line() {
+        for groups in [1, 2, 64, 65_535] {
+            assert_eq!(fold("k", groups, LIMIT).expect("a line"), [groups as u32, 1, 1]);
+        }
+    }
+
+    #[test]
+    fn no_groups_fold_to_one_that_nobody_dispatches() {
+        assert_eq!(fold("k", 0, LIMIT).expect("nothing"), [1, 1, 1]);
+    }
+
+    #[test]
+    fn folded_groups_cover_all_and_stay_within_the_limit() {
+        let cube = u64::from(LIMIT) * u64::from(LIMIT);
+        for groups in [65_536, 65_537, 2 * 65_535, 1 << 31, cube - 1, u64::from(u32::MAX) - 65_535] {
+            let [x, y, z] = fold("k", groups, LIMIT).expect("fits");
+            assert!([x, y, z].iter().all(|side| (1..=LIMIT).contains(side)), "{groups}: {x} {y} {z}");
+            let covered = u64::from(x) * u64::from(y) * u64::from(z);
+            assert!(covered >= groups && covered <= u64::from(u32::MAX), "{groups}: {covered}");
+        }
+    }
+
+    #[test]
+    fn a_small_limit_uses_all_three_dimensions() {
+        assert_eq!(fold("k", 27, 3).expect("fits"), [3, 3, 3]);
+        assert_eq!(fold("k", 10, 3).expect("fits"), [3, 2, 2]);
+    }
+
+    #[test]
+    fn too_many_groups_are_an_error_with_the_numbers() {
+        for (groups, limit, most) in [(28, 3, 27), (u64::from(u32::MAX) + 1, LIMIT, u64::from(u32::MAX))] {
+            let Err(Error::Limit { what, requested, allowed, .. }) = fold("scan", groups, limit) else {
+                panic!("{groups} groups were folded")
+            };
+            assert_eq!((what.as_str(), requested, allowed), ("workgroups of scan", groups, most));
+        }
+    }
 }

@@ -47,6 +47,7 @@ static VARIANTS: &[Variant] = &[Variant {
         storage: 2.0 * f64::from(d.size("parts")),
         ..Loads::default()
     },
+    rounds: few_rounds,
     subgroups: false,
 }];
 

@@ -57,6 +57,7 @@ static VARIANTS: &[Variant] = &[Variant {
         storage: f64::from(d.size("n")),
         ..Loads::default()
     },
+    rounds: few_rounds,
     subgroups: false,
 }];
 

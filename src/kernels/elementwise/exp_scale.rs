@@ -44,6 +44,7 @@ static VARIANTS: &[Variant] = &[Variant {
         storage: numbers(d),
         ..Loads::default()
     },
+    rounds: few_rounds,
     subgroups: false,
 }];
 

@@ -63,6 +63,7 @@ static VARIANTS: &[Variant] = &[Variant {
         storage: 7.75 * numbers(d),
         ..Loads::default()
     },
+    rounds: few_rounds,
     subgroups: false,
 }];
 

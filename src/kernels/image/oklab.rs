@@ -58,6 +58,7 @@ static VARIANTS: &[Variant] = &[Variant {
         storage: 3.0 * pixels(d),
         ..Loads::default()
     },
+    rounds: few_rounds,
     subgroups: false,
 }];
 

@@ -27,6 +27,8 @@ params! {
         live grid_cols: u32 = 1,
         /// the first token of the result, counted over the whole grid
         live first_token: u32 = 0,
+        /// the picture's row at which the given rows begin, where only a part of it is given
+        live first_row: u32 = 0,
     }
 }
 
@@ -44,6 +46,9 @@ fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
         return Err(format!(
             "patch_size, stride and grid_cols are at least 1, got {patch}, {stride} and {cols}"
         ));
+    }
+    if p.first_row > i32::MAX.cast_unsigned() {
+        return Err(format!("first_row is below 2^31, got {}", p.first_row));
     }
     if dims.size("rows") == 0 || dims.size("cols") == 0 || dims.size("channels") == 0 {
         return Err("the image has no pixels".into());
@@ -77,15 +82,14 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     let (rows, cols) = (args.dims.at("rows"), args.dims.at("cols"));
     let [patch, stride, grid_cols, first] =
         [p.patch_size, p.stride, p.grid_cols, p.first_token].map(|x| x as usize);
-    let place = |cell: usize, inside: usize, size: usize| {
-        (cell * stride + stride / 2 + inside)
-            .saturating_sub(patch / 2)
-            .min(size - 1)
+    let place = |cell: usize, inside: usize, size: usize, before: usize| {
+        (cell * stride + stride / 2 + inside).saturating_sub(patch / 2 + before).min(size - 1)
     };
+    let above = p.first_row as usize;
     let out = reference::rows(1, n, width, |_, t, line| {
         let (r, c) = ((first + t) / grid_cols, (first + t) % grid_cols);
         for (pixel, colour) in line.chunks_mut(channels).enumerate() {
-            let from = (place(r, pixel / patch, rows) * cols + place(c, pixel % patch, cols)) * channels;
+            let from = (place(r, pixel / patch, rows, above) * cols + place(c, pixel % patch, cols, 0)) * channels;
             colour.copy_from_slice(&image[from..from + channels]);
         }
     });
@@ -112,6 +116,7 @@ static VARIANTS: &[Variant] = &[Variant {
         storage: numbers(d),
         ..Loads::default()
     },
+    rounds: |d| u64::from(d.size("channels")),
     subgroups: false,
 }];
 
@@ -190,8 +195,7 @@ pub static SPEC: KernelSpec = KernelSpec {
                     patch_size: 5,
                     stride: 3,
                     grid_cols: 8,
-                    first_token: 0,
-                }
+                    first_token: 0, first_row: 0 }
                 .to_bytes()
             },
         )
@@ -212,8 +216,7 @@ pub static SPEC: KernelSpec = KernelSpec {
                     patch_size: 4,
                     stride: 3,
                     grid_cols: 3,
-                    first_token: 0,
-                }
+                    first_token: 0, first_row: 0 }
                 .to_bytes()
             },
         )
@@ -234,8 +237,7 @@ pub static SPEC: KernelSpec = KernelSpec {
                     patch_size: 7,
                     stride: 1,
                     grid_cols: 3,
-                    first_token: 0,
-                }
+                    first_token: 0, first_row: 0 }
                 .to_bytes()
             },
         )
@@ -256,8 +258,7 @@ pub static SPEC: KernelSpec = KernelSpec {
                     patch_size: 8,
                     stride: 8,
                     grid_cols: 5,
-                    first_token: 11,
-                }
+                    first_token: 11, first_row: 0 }
                 .to_bytes()
             },
         )
@@ -278,8 +279,7 @@ pub static SPEC: KernelSpec = KernelSpec {
                     patch_size: 8,
                     stride: 8,
                     grid_cols: 128,
-                    first_token: 0,
-                }
+                    first_token: 0, first_row: 0 }
                 .to_bytes()
             },
         )

@@ -54,6 +54,7 @@ static VARIANTS: &[Variant] = &[Variant {
         texture: pixels(d),
         ..Loads::default()
     },
+    rounds: few_rounds,
     subgroups: false,
 }];
 

@@ -107,6 +107,7 @@ const fn tile(name: &'static str, constants: fn(&Dims) -> Vec<(&'static str, Con
         suits,
         grid: |d, batches| batches * u64::from(d.size("n").div_ceil(64)) * u64::from(d.size("m").div_ceil(64)),
         loads: |d| Loads { storage: pairs(d) / 32.0, workgroup: pairs(d) / 4.0, ..Loads::default() },
+        rounds: |d| 2 * u64::from(d.size("d")),
         subgroups: false,
     }
 }
@@ -133,6 +134,7 @@ static VARIANTS: &[Variant] = &[
             uniform: pairs(d) / 2.0,
             ..Loads::default()
         },
+        rounds: |d| u64::from(d.size("m")),
         subgroups: false,
     },
     Variant {
@@ -150,6 +152,7 @@ static VARIANTS: &[Variant] = &[
             batches * blocks.div_ceil(64)
         },
         loads: |d| Loads { storage: pairs(d) / 2.0, ..Loads::default() },
+        rounds: |d| u64::from(d.size("d")),
         subgroups: false,
     },
 ];

@@ -4,7 +4,7 @@
 //! With C = k(q, L), K̂ = k(k, L), A = k(L, L) + ε I and X ≈ A⁻¹ the approximate kernel matrix is Ĝ = C X K̂ᵀ, which is
 //! never formed (method: linear form of the injective map).
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::Graph;
 use crate::kernel::KernelParams as _;
 use crate::kernels::laplacian::kernel_matrix;
@@ -54,7 +54,7 @@ impl Params {
     /// What the parameters must satisfy.
     ///
     /// Errors: the parameter, its range and its value.
-    pub fn check(bytes: &[u8], two_sets: bool) -> std::result::Result<(), String> {
+    pub fn check(bytes: &[u8]) -> std::result::Result<(), String> {
         let p = Self::from_bytes(bytes);
         let positive = |name: &str, x: f32| match x.is_finite() && x > 0.0 {
             true => Ok(()),
@@ -68,10 +68,12 @@ impl Params {
         if !(1..=2).contains(&p.metric) || p.normalise > normalise::SOFTPP {
             return Err(format!("metric is 1 or 2 and normalise 0 to 4, got {} and {}", p.metric, p.normalise));
         }
-        if two_sets && !(newton_schulz::NYSTROMFORMER..=newton_schulz::PLAIN).contains(&p.inverse) {
-            return Err(format!("two landmark sets make A unsymmetric: use inverse mode 3 or 4, got {}", p.inverse));
-        }
         Ok(())
+    }
+
+    /// Whether an inverse mode takes matrices that are not symmetric, as two landmark sets make them.
+    pub fn inverts_any_matrix(inverse: u32) -> bool {
+        (newton_schulz::NYSTROMFORMER..=newton_schulz::PLAIN).contains(&inverse)
     }
 
     /// zs with 0 replaced by the number of keys.
@@ -139,6 +141,10 @@ impl Slice {
     ///
     /// Errors: as recording passes.
     pub fn inverse(&self, graph: &mut Graph, p: &Params, status: Tensor) -> Result<Inverse> {
+        if self.landmarks_q.is_some() && !Params::inverts_any_matrix(p.inverse) {
+            let (what, expected) = ("inverse mode of two landmark sets", "3 or 4, because A is not symmetric");
+            return Err(Error::value(what, expected, p.inverse, "use one of them, or one shared set"));
+        }
         let square = kernel_matrix::Params { diagonal: p.epsilon, square: 1, ..p.matrix() };
         let (rows, keep) = (self.landmarks_q.unwrap_or(self.landmarks), self.landmark_keep);
         let inputs = kernel_matrix::Inputs { x: rows, y: self.landmarks, lambda: self.lambda, x_keep: None, y_keep: keep };

@@ -17,10 +17,10 @@ use crate::graph::Expansion;
 use crate::kernel::reference::inverse;
 use crate::kernel::*;
 use crate::kernels::laplacian::kernel_matrix::{distance, kept};
-use crate::kernels::laplacian::nystrom::{self, Mean, Params, Slice, as_row, centred, degrees, normalise, scaled, slice_heads, slices};
+use crate::kernels::laplacian::nystrom::{self, Mean, Params, Slice, centred, degrees, normalise, scaled, slice_heads, slices};
 use crate::kernels::linalg::matmul::{self, Inputs};
 use crate::kernels::linalg::row_affine::{self, Rows};
-use crate::kernels::linalg::gram;
+use crate::kernels::linalg::{gram, row_dot};
 use crate::reference;
 use crate::tensor::{DType, Dims, Tensor};
 
@@ -53,6 +53,7 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
     // C and K̂, and for the whitened maps their centred copies and K̂ P; values once more where they are scaled.
     let copies = match p.normalise {
         normalise::ROW | normalise::COL => (2 * n + 3 * t) * m + t * e,
+        normalise::CHEAP => (2 * n + t) * m + t * e,
         _ => (n + t) * m + t * e,
     };
     match slices(x.dims.size("b"), x.dims.size("h"), 4 * copies, x.caps.memory_budget) {
@@ -105,27 +106,21 @@ fn record_task(x: &mut Expansion<'_>, p: &Params, task: &Task) -> Result<()> {
         return Ok(());
     }
 
-    let zs = p.scale(slice.k.dim(2));
     let queries = Mean::over(graph, "query", slice.query_mask, slice.q)?;
     let over_keys = Mean::over(graph, "key", slice.key_mask, slice.k)?;
     let vbar = over_keys.rows(graph, "mean V", *v, None, false)?;
     let cbar = queries.rows(graph, "mean C", c, None, false)?;
+    let cc = centred(graph, "centred C", c, cbar, slice.query_mask)?;
     let mx = if p.normalise == normalise::CHEAP {
-        let variance = queries.rows(graph, "var C", c, Some(cbar), true)?;
+        let variance = queries.rows(graph, "var C", cc, None, true)?;
         let column = graph.reshape(variance, [variance.dim(0), variance.dim(1), variance.dim(2), 1])?;
-        let s = crate::kernels::linalg::row_dot::record(
-            graph,
-            "1/√var C",
-            column,
-            None,
-            crate::kernels::linalg::row_dot::Params { offset: p.ew, inverse_sqrt: 1 },
-        )?;
+        let inverse_root = row_dot::Params { offset: p.ew, inverse_sqrt: 1 };
+        let s = row_dot::record(graph, "1/√var C", column, None, inverse_root)?;
         let values = keep("kept V", graph, None)?;
         let t = gram::record(graph, "T", keys, values, None, 1.0)?;
         let xt = matmul::record(graph, "X T", Inputs::new(inverse.x, t), plain)?;
         scaled(graph, "s X T", xt, s)?
     } else {
-        let cc = centred(graph, "centred C", c, cbar, slice.query_mask)?;
         let kc = if p.normalise == normalise::ROW {
             let u = over_keys.rows(graph, "mean K̂", keys, None, false)?;
             centred(graph, "centred K̂", keys, u, slice.key_mask)?
@@ -137,17 +132,11 @@ fn record_task(x: &mut Expansion<'_>, p: &Params, task: &Task) -> Result<()> {
         let t = gram::record(graph, "T", kc, values, None, 1.0)?;
         matmul::record(graph, "X T", Inputs::new(inverse.x, t), plain)?
     };
-    // out = (C − 1 c̄ᵀ) M / zs + 1 v̄ᵀ, the constant row taken out of the large product; `row` leaves C uncentred.
-    let bias = if p.normalise == normalise::ROW {
-        vbar
-    } else {
-        let (cbar, residual) = (as_row(graph, cbar)?, Some(as_row(graph, vbar)?));
-        let inputs = Inputs { residual, ..Inputs::new(cbar, mx) };
-        let line = matmul::record(graph, "bias", inputs, matmul::Params { alpha: -1.0 / zs, ..plain })?;
-        graph.reshape(line, [line.dim(0), line.dim(1), line.dim(3)])?
-    };
-    let inputs = Inputs { bias: Some(bias), ..Inputs::new(c, mx) };
-    let params = matmul::Params { alpha: 1.0 / zs, ..plain };
+    // Centred before the product, not as C M less c̄ M: where queries vary little, whitening magnifies M up to 1/√ew, and the
+    // difference of the two products would keep only their rounding.
+    let left = if p.normalise == normalise::ROW { c } else { cc };
+    let inputs = Inputs { bias: Some(vbar), ..Inputs::new(left, mx) };
+    let params = matmul::Params { alpha: 1.0 / p.scale(slice.k.dim(2)), ..plain };
     match slice.query_mask {
         None => matmul::record_into(graph, inputs, params, *out)?,
         Some(_) => {
@@ -181,7 +170,7 @@ pub(super) struct HeadReference<T> {
 
 /// Dense product of `[n, m]` and `[m, p]`.
 pub(super) fn product<T: Real>(a: &[T], w: &[T], m: usize, p: usize) -> Vec<T> {
-    let rows = if m == 0 { 0 } else { a.len() / m };
+    let rows = a.len().checked_div(m).unwrap_or(0);
     reference::rows(1, rows, p, |_, i, line| {
         for (l, &x) in a[i * m..][..m].iter().enumerate() {
             line.iter_mut().zip(&w[l * p..][..p]).for_each(|(sum, y)| *sum += x * *y);
@@ -228,7 +217,7 @@ impl<T: Real> HeadReference<T> {
         let failed = inverted.is_none();
         let mut x = inverted.unwrap_or_else(|| vec![T::zero(); m * m]);
         let ax = product(&a, &x, m, m);
-        let square = |i: usize| { let e = if i % (m + 1) == 0 { T::one() } else { T::zero() }; (e - ax[i]) * (e - ax[i]) };
+        let square = |i: usize| { let e = if i.is_multiple_of(m + 1) { T::one() } else { T::zero() }; (e - ax[i]) * (e - ax[i]) };
         let residual = (0..m * m).map(square).sum::<T>().sqrt();
         let row_sums: Vec<T> = (0..m).map(|r| a[r * m..][..m].iter().copied().sum()).collect();
         let largest = row_sums.iter().fold(T::zero(), |x, y| x.max(*y));
@@ -361,7 +350,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     params: Params::FIELDS,
     defaults: Params::default_bytes,
     output_dims: None,
-    check: |_, params| Params::check(params, false),
+    check: |_, params| Params::check(params),
     wgpu: OnWgpu::Expand(expand),
     cuda: OnCuda::Absent { reason: "expands into the same smaller entries when the CUDA backend is built" },
     reference: reference!(reference),

@@ -15,7 +15,7 @@ use crate::kernels::laplacian::nystrom::{self, Mean, Params, Slice, as_row, cent
 use crate::kernels::laplacian::nystrom_attention::{self, HeadReference, product};
 use crate::kernels::laplacian::nystrom_row;
 use crate::kernels::linalg::matmul::{self, Inputs};
-use crate::kernels::linalg::row_dot;
+use crate::kernels::linalg::{mask_weights, row_dot};
 use crate::reference;
 use crate::tensor::{DType, HostTensor, Tensor};
 
@@ -83,13 +83,17 @@ fn record_task(graph: &mut Graph, p: &Params, task: &Task) -> Result<()> {
     let mut features = slice.query_features(graph, p, *queries, None)?;
     let wide = widening(graph, m, mw)?;
     let (mut left, mut right) = (inverse.x, wide);
-    let mut scale = None;
+    let (mut scale, mut share) = (None, None);
     let (mut alpha, mut constant) = (1.0, 0.0);
     if !matches!(p.normalise, normalise::NONE | normalise::SOFTPP) {
         let over_queries = Mean::over(graph, "query", slice.query_mask, slice.q)?;
         let c = slice.query_features(graph, p, slice.q, slice.query_mask)?;
         let cbar = over_queries.rows(graph, "mean C", c, None, false)?;
         (alpha, constant) = (1.0 / p.scale(t), 1.0 / t.max(1) as f32);
+        if let Some(mask) = slice.key_mask {
+            // The number of kept keys is data.
+            (share, constant) = (Some(mask_weights::record(graph, "key", mask, slice.k.dim(0), slice.k.dim(1))?.1), 1.0);
+        }
         if p.normalise == normalise::CHEAP {
             let variance = over_queries.rows(graph, "var C", c, Some(cbar), true)?;
             let column = graph.reshape(variance, [variance.dim(0), variance.dim(1), variance.dim(2), 1])?;
@@ -128,7 +132,7 @@ fn record_task(graph: &mut Graph, p: &Params, task: &Task) -> Result<()> {
     let params = nystrom_row::Params { constant, metric: p.metric, output: 0 };
     // Landmarks that do not exist have zero features, so their weights must not meet e^(−distance): X keeps them apart
     // from all others, and C is 0 there, so their weights are 0.
-    let args = [Some(slice.k), Some(landmarks), Some(weights), Some(slice.lambda), scale, slice.key_mask, Some(*out)];
+    let args = [Some(slice.k), Some(landmarks), Some(weights), Some(slice.lambda), scale, slice.key_mask, share, Some(*out)];
     graph.pass(&nystrom_row::SPEC, &params, &args)?;
     Ok(())
 }
@@ -155,12 +159,12 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     let (queries, landmarks, lambda) = (args.real("queries"), args.real("landmarks"), args.real("lambda"));
     let whitened = !matches!(p.normalise, normalise::NONE | normalise::SOFTPP);
     let zs = if whitened { T::of(f64::from(p.scale(t as u32))) } else { T::one() };
-    let constant = if whitened { T::one() / T::of(t.max(1) as f64) } else { T::zero() };
     let mut out = Vec::new();
     let mut status = Vec::new();
     for batch in 0..args.dims.batches() as usize {
         let head = HeadReference::of(args, &p, batch);
         status.extend(head.status);
+        let constant = if whitened { head.key_share } else { T::zero() };
         let mut features = vec![T::zero(); r * m];
         for (i, value) in features.iter_mut().enumerate() {
             let (query, l) = (i / m, i % m);
@@ -222,7 +226,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     params: Params::FIELDS,
     defaults: Params::default_bytes,
     output_dims: None,
-    check: |_, params| Params::check(params, false),
+    check: |_, params| Params::check(params),
     wgpu: OnWgpu::Expand(expand),
     cuda: OnCuda::Absent { reason: "expands into the same smaller entries when the CUDA backend is built" },
     reference: reference!(reference),

@@ -1,11 +1,12 @@
 //! Rows of the approximate attention matrix on demand: the whole row of any query in O(n m), without the matrix.
 //!
-//! out[j, q] = (Σ_l weights[q, l] k(kⱼ, L_l) + weights[q, m]) · scale[j] + constant, 0 where key j is masked.
+//! out[j, q] = (Σ_l weights[q, l] k(kⱼ, L_l) + weights[q, m]) · scale[j] + constant · share, 0 where key j is masked.
 //!
 //! * `k` `[b, h, n, d]` keys, `landmarks` `[b, h, m, d]`, `lambda` `[h]`.
 //! * `weights` `[b, h, r, mw]`: for each of r queries m weights C(q) X and one shift; `mw` ≥ m + 1 is a multiple of 4 so
 //!   that a row is whole vectors, and what lies beyond place m is not read.
 //! * `scale` `[b, h, n]` whitens keys; `keep` `[b, h, n]` (bytes) masks them.
+//! * `share` `[b, h, 1]` scales the constant of each head (1 where left out): 1/kept keys, where their number is data.
 //! * Key-major `[b, h, n, r]`, so that windows of keys are contiguous.
 
 use crate::error::Result;
@@ -31,7 +32,7 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     let p: Params = args.params();
     let [n, m, d, r, mw, heads] = ["n", "m", "d", "r", "mw", "h"].map(|x| args.dims.at(x));
     let (k, landmarks, weights) = (args.real("k"), args.real("landmarks"), args.real("weights"));
-    let (lambda, scale) = (args.real("lambda"), args.real_if("scale"));
+    let (lambda, scale, share) = (args.real("lambda"), args.real_if("scale"), args.real_if("share"));
     let constant = T::of(f64::from(p.constant));
     let shared = &*args;
     let out = reference::rows(args.dims.batches() as usize, n, r, |batch, j, line| {
@@ -47,7 +48,8 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
         for (query, out) in line.iter_mut().enumerate() {
             let row = &weights[(batch * r + query) * mw..][..m + 1];
             let sum = row[m] + features.iter().zip(row).map(|(f, w)| *f * *w).sum::<T>();
-            *out = sum * scale.as_ref().map_or(T::one(), |s| s[batch * n + j]) + constant;
+            *out = sum * scale.as_ref().map_or(T::one(), |s| s[batch * n + j])
+                + constant * share.as_ref().map_or(T::one(), |s| s[batch]);
         }
     });
     args.set("out", out);
@@ -72,8 +74,9 @@ const UNIFORM: Variant = Variant {
         let words = |a: &str, b: &str| u64::from(d.size(a)) * u64::from(d.size(b));
         d.size("d") % 4 == 0 && (4..=64).contains(&d.size("d")) && words("m", "d") <= 16_384 && words("r", "mw") <= 16_384
     },
-    grid: |d, batches| batches * u64::from(d.size("n").div_ceil(64)),
+    grid: |d, batches| batches * u64::from(d.size("r")) * u64::from(d.size("n").div_ceil(64)),
     loads: |d| Loads { storage: f64::from(d.size("n")) * f64::from(d.size("d")), uniform: pairs(d), ..Loads::default() },
+    rounds: |d| u64::from(d.size("m")),
     subgroups: false,
 };
 
@@ -95,9 +98,9 @@ static VARIANTS: &[Variant] = &[
             "laplacian/nystrom_row_plain.wgsl",
             include_str!("../../../shaders/laplacian/nystrom_row_plain.wgsl"),
             &[GROUP, EXP, BYTES, DISTANCE],
-            |d, batches| batches * u64::from(d.size("n").div_ceil(64)),
+            |d, batches| batches * u64::from(d.size("r")) * u64::from(d.size("n").div_ceil(64)),
             |d| Loads { storage: 2.0 * pairs(d), ..Loads::default() },
-        )
+        ).rounds(|d| u64::from(d.size("m")) * u64::from(d.size("d")))
     },
 ];
 
@@ -107,7 +110,7 @@ const LAMBDA: &[(&str, Fill)] = &[("lambda", Fill::Uniform(2.0, 6.0))];
 pub static SPEC: KernelSpec = KernelSpec {
     name: "nystrom_row",
     family: "laplacian",
-    formula: "out[j,q] = (Σ_l w[q,l] k(kⱼ, L_l) + w[q,m]) · s[j] + c",
+    formula: "out[j,q] = (Σ_l w[q,l] k(kⱼ, L_l) + w[q,m]) · s[j] + c · share",
     source: "derived from LaplacianFormer's Nyström form, one row at a time",
     ports: &[
         Port::read("k", &["b", "h", "n", "d"]),
@@ -116,6 +119,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         Port::read("lambda", &["h"]),
         Port::read("scale", &["b", "h", "n"]).optional(),
         Port::read("keep", &["b", "h", "n"]).of(DType::U8).broadcast().optional(),
+        Port::read("share", &["b", "h", "1"]).optional(),
         Port::write("out", &["b", "h", "n", "r"]),
     ],
     params: Params::FIELDS,
@@ -144,15 +148,15 @@ pub static SPEC: KernelSpec = KernelSpec {
     tolerance: Tolerance::SUMS,
     cases: &[
         Case::new("smallest", &[("b", 1), ("h", 1), ("n", 1), ("m", 1), ("d", 1), ("r", 1), ("mw", 4)], Params::default_bytes)
-            .without(&["scale", "keep"]).filled(LAMBDA),
+            .without(&["scale", "keep", "share"]).filled(LAMBDA),
         Case::new("odd", &[("b", 2), ("h", 3), ("n", 67), ("m", 13), ("d", 7), ("r", 3), ("mw", 16)], || Params { constant: 0.25, ..Params::default() }.to_bytes())
             .filled(LAMBDA),
         Case::new("whole_vectors", &[("b", 1), ("h", 2), ("n", 130), ("m", 49), ("d", 32), ("r", 2), ("mw", 52)], Params::default_bytes)
-            .without(&["scale"]).filled(LAMBDA).shared(&["keep"]),
+            .without(&["scale", "share"]).filled(LAMBDA).shared(&["keep"]),
         Case::new("gaussian", &[("b", 1), ("h", 1), ("n", 65), ("m", 20), ("d", 64), ("r", 1), ("mw", 24)], || Params { metric: 2, ..Params::default() }.to_bytes())
-            .without(&["keep"]).filled(&[("lambda", Fill::Value(20.0))]),
+            .without(&["keep", "share"]).filled(&[("lambda", Fill::Value(20.0))]),
         Case::new("tokens_16384", &[("b", 1), ("h", 4), ("n", 16384), ("m", 49), ("d", 32), ("r", 1), ("mw", 52)], Params::default_bytes)
-            .without(&["scale", "keep"]).filled(&[("lambda", Fill::Value(8.0))]).for_bench(),
+            .without(&["scale", "keep", "share"]).filled(&[("lambda", Fill::Value(8.0))]).for_bench(),
     ],
     vjp: None,
 };

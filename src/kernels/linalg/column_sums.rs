@@ -85,7 +85,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         &[GROUP],
         |d, batches| batches * u64::from(d.size("c")) * u64::from(d.size("m").div_ceil(64)),
         |d| Loads { storage: 2.0 * f64::from(d.size("n")) * f64::from(d.size("m")), ..Loads::default() },
-    )]),
+    ).rounds(|d| u64::from(d.size("n").div_ceil(d.size("c").max(1))) * 2)]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
     reference: reference!(reference),
     window: |_, params| vec![("n", Params::from_bytes(params).rows), ("c", 1)],

@@ -59,6 +59,7 @@ const fn tile(name: &'static str, constants: fn(&Dims) -> Vec<(&'static str, Con
             batches * u64::from(d.size("c")) * u64::from(d.size("m").div_ceil(64)) * u64::from(d.size("p").div_ceil(64))
         },
         loads: |d| Loads { storage: products(d) / 32.0, workgroup: products(d) / 4.0, ..Loads::default() },
+        rounds: |d| 3 * u64::from(d.size("n").div_ceil(d.size("c").max(1))),
         subgroups: false,
     }
 }
@@ -98,6 +99,7 @@ const fn texture(name: &'static str, a_whole: bool, w_whole: bool) -> Variant {
             (false, true) => |d| Loads { texture: products(d) * 20.0 / 64.0, ..Loads::default() },
             (false, false) => |d| Loads { texture: products(d) * 24.0 / 64.0, ..Loads::default() },
         },
+        rounds: |d| 3 * u64::from(d.size("n").div_ceil(d.size("c").max(1))),
         subgroups: false,
     }
 }
@@ -154,6 +156,7 @@ pub static SPEC: KernelSpec = KernelSpec {
                 batches * u64::from(d.size("c")) * blocks.div_ceil(64)
             },
             loads: |d| Loads { storage: products(d) / 2.0, ..Loads::default() },
+            rounds: |d| 3 * u64::from(d.size("n").div_ceil(d.size("c").max(1))),
             subgroups: false,
         },
     ]),

@@ -33,10 +33,17 @@ fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
         return Err(format!("fallback is 0 or 1, got {}", p.fallback));
     }
     if p.fallback != 0 && dims.size("m") > MOST_ROWS {
-        return Err(format!("m is at most {MOST_ROWS} with fallback, got {}", dims.size("m")));
+        return Err(format!(
+            "m is at most {MOST_ROWS} with fallback, got {}",
+            dims.size("m")
+        ));
     }
     if dims.size("s") < dims.size("m") {
-        return Err(format!("s must be at least m, got s={} and m={}", dims.size("s"), dims.size("m")));
+        return Err(format!(
+            "s must be at least m, got s={} and m={}",
+            dims.size("s"),
+            dims.size("m")
+        ));
     }
     Ok(())
 }
@@ -49,11 +56,18 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> crate::Result<()> {
     let (mut all, mut status) = (Vec::new(), Vec::new());
     for batch in 0..args.dims.batches() as usize {
         let a = &a[batch * m * m..(batch + 1) * m * m];
-        let given = (0..m * m).map(|at| iterate[batch * s * s + at / m * s + at % m]).collect();
+        let given = (0..m * m)
+            .map(|at| iterate[batch * s * s + at / m * s + at % m])
+            .collect();
         let epsilon = T::of(f64::from(p.epsilon));
         let (x, left, code) = whole::accept(a, given, residual[batch], m, epsilon, p.fallback != 0);
         all.extend(x);
-        status.extend([left, bound[2 * batch], bound[2 * batch + 1], T::of(f64::from(code))]);
+        status.extend([
+            left,
+            bound[2 * batch],
+            bound[2 * batch + 1],
+            T::of(f64::from(code)),
+        ]);
     }
     args.set("x", all);
     args.set("status", status);
@@ -72,17 +86,28 @@ static VARIANTS: &[Variant] = &[Variant {
     suits: always,
     grid: |_, batches| batches,
     // As a rule it only copies.
-    loads: |d| Loads { storage: f64::from(d.size("m")).powi(2), ..Loads::default() },
+    loads: |d| Loads {
+        storage: f64::from(d.size("m")).powi(2),
+        ..Loads::default()
+    },
+    rounds: few_rounds,
     subgroups: false,
 }];
 
 /// Residuals just inside, just outside, not a number and far outside what is accepted, in turn.
 fn residuals(dims: &Dims) -> HostData {
     let values = [0.009, 0.011, f32::NAN, 3.0];
-    HostData::F32((0..dims.batches() as usize).map(|head| values[head % values.len()]).collect())
+    HostData::F32(
+        (0..dims.batches() as usize)
+            .map(|head| values[head % values.len()])
+            .collect(),
+    )
 }
 
-const MIXED: &[(&str, Fill)] = &[("a", Fill::Made(whole::data::spread)), ("residual", Fill::Made(residuals))];
+const MIXED: &[(&str, Fill)] = &[
+    ("a", Fill::Made(whole::data::spread)),
+    ("residual", Fill::Made(residuals)),
+];
 
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
@@ -103,26 +128,81 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "becomes a batched library Cholesky when the CUDA backend is built" },
+    cuda: OnCuda::Absent {
+        reason: "becomes a batched library Cholesky when the CUDA backend is built",
+    },
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {
         let words = d.batches() as f64 * f64::from(d.size("m")).powi(2);
-        Cost { flop: 0.0, exp: 0.0, stores: words, bytes: 8.0 * words }
+        Cost {
+            flop: 0.0,
+            exp: 0.0,
+            stores: words,
+            bytes: 8.0 * words,
+        }
     },
     tolerance: whole::SPEC.tolerance,
     cases: &[
-        Case::new("smallest", &[("b", 1), ("h", 2), ("m", 1), ("s", 1)], Params::default_bytes).filled(MIXED),
-        Case::new("mixed", &[("b", 2), ("h", 3), ("m", 49), ("s", 52)], Params::default_bytes).filled(MIXED),
-        Case::new("largest", &[("b", 1), ("h", 3), ("m", 200), ("s", 200)], Params::default_bytes).filled(MIXED),
-        Case::new("shifted", &[("b", 1), ("h", 3), ("m", 18), ("s", 20)], || Params { epsilon: 1e-2, ..Default::default() }.to_bytes())
-            .filled(&[("a", Fill::Made(whole::data::indefinite)), ("residual", Fill::Value(2.0))]),
-        Case::new("beyond_help", &[("b", 1), ("h", 2), ("m", 5), ("s", 8)], Params::default_bytes)
-            .filled(&[("a", Fill::Value(-1.0)), ("residual", Fill::Value(2.0))]),
-        Case::new("larger_than_a_group", &[("b", 1), ("h", 2), ("m", 300), ("s", 300)], || Params { fallback: 0, ..Default::default() }.to_bytes())
-            .filled(&[("residual", Fill::Value(1.0))]),
-        Case::new("only_reported", &[("b", 1), ("h", 2), ("m", 9), ("s", 12)], || Params { fallback: 0, ..Default::default() }.to_bytes())
-            .filled(&[("residual", Fill::Value(2.0))]),
+        Case::new(
+            "smallest",
+            &[("b", 1), ("h", 2), ("m", 1), ("s", 1)],
+            Params::default_bytes,
+        )
+        .filled(MIXED),
+        Case::new(
+            "mixed",
+            &[("b", 2), ("h", 3), ("m", 49), ("s", 52)],
+            Params::default_bytes,
+        )
+        .filled(MIXED),
+        Case::new(
+            "largest",
+            &[("b", 1), ("h", 3), ("m", 200), ("s", 200)],
+            Params::default_bytes,
+        )
+        .filled(MIXED),
+        Case::new("shifted", &[("b", 1), ("h", 3), ("m", 18), ("s", 20)], || {
+            Params {
+                epsilon: 1e-2,
+                ..Default::default()
+            }
+            .to_bytes()
+        })
+        .filled(&[
+            ("a", Fill::Made(whole::data::indefinite)),
+            ("residual", Fill::Value(2.0)),
+        ]),
+        Case::new(
+            "beyond_help",
+            &[("b", 1), ("h", 2), ("m", 5), ("s", 8)],
+            Params::default_bytes,
+        )
+        .filled(&[("a", Fill::Value(-1.0)), ("residual", Fill::Value(2.0))]),
+        Case::new(
+            "larger_than_a_group",
+            &[("b", 1), ("h", 2), ("m", 300), ("s", 300)],
+            || {
+                Params {
+                    fallback: 0,
+                    ..Default::default()
+                }
+                .to_bytes()
+            },
+        )
+        .filled(&[("residual", Fill::Value(1.0))]),
+        Case::new(
+            "only_reported",
+            &[("b", 1), ("h", 2), ("m", 9), ("s", 12)],
+            || {
+                Params {
+                    fallback: 0,
+                    ..Default::default()
+                }
+                .to_bytes()
+            },
+        )
+        .filled(&[("residual", Fill::Value(2.0))]),
     ],
     vjp: None,
 };

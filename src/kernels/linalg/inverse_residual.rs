@@ -4,7 +4,7 @@
 //!
 //! * `a`, `x` `[b, h, m, m]`, `out` `[b, h, 1]`.
 
-use super::newton_schulz::dense;
+use super::newton_schulz::{check_rows, dense};
 use super::{identity_distance, matmul};
 use crate::error::Result;
 use crate::graph::{Expansion, Graph};
@@ -25,8 +25,17 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
 
 fn expand(e: &mut Expansion<'_>) -> Result<()> {
     let (a, x, out, size) = (e.port("a"), e.port("x"), e.port("out"), e.dims.size("m"));
-    let y = matmul::record(e.graph, "A X", matmul::Inputs::new(a, x), matmul::Params::default())?;
-    e.graph.pass(&identity_distance::SPEC, &identity_distance::Params { size }, &[Some(y), Some(out)])?;
+    let y = matmul::record(
+        e.graph,
+        "A X",
+        matmul::Inputs::new(a, x),
+        matmul::Params::default(),
+    )?;
+    e.graph.pass(
+        &identity_distance::SPEC,
+        &identity_distance::Params { size },
+        &[Some(y), Some(out)],
+    )?;
     Ok(())
 }
 
@@ -44,14 +53,21 @@ pub static SPEC: KernelSpec = KernelSpec {
     params: &[],
     defaults: Vec::new,
     output_dims: None,
-    check: any_dims,
+    check: |dims, _| check_rows(dims.size("m")),
     wgpu: OnWgpu::Expand(expand),
-    cuda: OnCuda::Absent { reason: "becomes batched GEMM and a block reduction when the CUDA backend is built" },
+    cuda: OnCuda::Absent {
+        reason: "becomes batched GEMM and a block reduction when the CUDA backend is built",
+    },
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {
         let (m, batches) = (f64::from(d.size("m")), d.batches() as f64);
-        Cost { flop: 2.0 * batches * m * m * (m + 1.0), exp: batches, stores: batches, bytes: 8.0 * batches * m * m }
+        Cost {
+            flop: 2.0 * batches * m * m * (m + 1.0),
+            exp: batches,
+            stores: batches,
+            bytes: 8.0 * batches * m * m,
+        }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

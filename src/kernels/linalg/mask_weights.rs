@@ -48,7 +48,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         &[GROUP, BYTES],
         |_, batches| batches,
         |d| Loads { storage: 2.0 * f64::from(d.size("n")), workgroup: 4096.0, ..Loads::default() },
-    )]),
+    ).rounds(|d| 64 + 2 * u64::from(d.size("n").div_ceil(64)))]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
     reference: reference!(reference),
     window: whole_heads,

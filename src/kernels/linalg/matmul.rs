@@ -91,6 +91,11 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     Ok(())
 }
 
+/// The operands' inner dimension, or more.
+fn depth_bound(dims: &Dims) -> u64 {
+    u64::from(dims.size("ac").max(dims.size("ar")).min(dims.size("wr").max(dims.size("wc"))))
+}
+
 fn flop(dims: &Dims) -> f64 {
     let inner = if dims.size("ar") == dims.size("n") { dims.size("ac") } else { dims.size("ar") };
     f64::from(dims.size("n")) * f64::from(inner) * f64::from(dims.size("p"))
@@ -117,6 +122,7 @@ const fn tile(name: &'static str, constants: fn(&Dims) -> Vec<(&'static str, Con
         suits,
         grid: tiles,
         loads: tile_loads,
+        rounds: |d| 2 * depth_bound(d),
         subgroups: false,
     }
 }
@@ -176,6 +182,7 @@ const fn texture(name: &'static str, a_whole: bool, w_whole: bool) -> Variant {
         } else {
             |d| Loads { texture: flop(d) * 80.0 / 256.0, ..Loads::default() }
         },
+        rounds: |d| depth_bound(d) / 4 + 1,
         subgroups: false,
     }
 }
@@ -209,6 +216,7 @@ static VARIANTS: &[Variant] = &[
             batches * blocks.div_ceil(64)
         },
         loads: |d| Loads { storage: flop(d) / 2.0, ..Loads::default() },
+        rounds: depth_bound,
         subgroups: false,
     },
 ];

@@ -25,18 +25,29 @@ params! {
 fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     let p = Params::from_bytes(params);
     whole::check_bounds(p.epsilon, 1.0, 1.0)?;
+    whole::check_rows(dims.size("s"))?;
     if p.mode > whole::IDENTITY {
         return Err(format!("mode is 0 to {}, got {}", whole::IDENTITY, p.mode));
     }
     if dims.size("s") < dims.size("m") {
-        return Err(format!("s must be at least m, got s={} and m={}", dims.size("s"), dims.size("m")));
+        return Err(format!(
+            "s must be at least m, got s={} and m={}",
+            dims.size("s"),
+            dims.size("m")
+        ));
     }
     Ok(())
 }
 
 /// `[m, m]` with zeros appended to `[s, s]`.
 fn padded<T: Real>(a: &[T], m: usize, s: usize) -> impl Iterator<Item = T> + '_ {
-    (0..s * s).map(move |at| if at / s < m && at % s < m { a[at / s * m + at % s] } else { T::zero() })
+    (0..s * s).map(move |at| {
+        if at / s < m && at % s < m {
+            a[at / s * m + at % s]
+        } else {
+            T::zero()
+        }
+    })
 }
 
 fn reference<T: Real>(args: &mut HostArgs<T>) -> crate::Result<()> {
@@ -47,7 +58,11 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> crate::Result<()> {
     for batch in 0..args.dims.batches() as usize {
         let a = &a[batch * m * m..(batch + 1) * m * m];
         wide.extend(padded(a, m, s));
-        x0.extend(padded(&whole::start(a, m, p.mode, T::of(f64::from(p.epsilon))), m, s));
+        x0.extend(padded(
+            &whole::start(a, m, p.mode, T::of(f64::from(p.epsilon))),
+            m,
+            s,
+        ));
         bound.extend([dense::row_norm(a, m), T::of(f64::from(p.steps))]);
     }
     args.set("a_padded", wide);
@@ -67,13 +82,25 @@ static VARIANTS: &[Variant] = &[Variant {
     constants: no_constants,
     suits: always,
     grid: |_, batches| batches,
-    loads: |d| Loads { storage: 2.0 * f64::from(d.size("m")).powi(2), workgroup: 768.0, ..Loads::default() },
+    loads: |d| Loads {
+        storage: 2.0 * f64::from(d.size("m")).powi(2),
+        workgroup: 3072.0,
+        ..Loads::default()
+    },
+    rounds: few_rounds,
     subgroups: false,
 }];
 
 macro_rules! mode {
     ($mode:ident) => {
-        || Params { mode: whole::$mode, steps: 7, ..Default::default() }.to_bytes()
+        || {
+            Params {
+                mode: whole::$mode,
+                steps: 7,
+                ..Default::default()
+            }
+            .to_bytes()
+        }
     };
 }
 
@@ -96,24 +123,71 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "becomes a block kernel when the CUDA backend is built" },
+    cuda: OnCuda::Absent {
+        reason: "becomes a block kernel when the CUDA backend is built",
+    },
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {
         let batches = d.batches() as f64;
         let (a, s) = (f64::from(d.size("m")).powi(2), f64::from(d.size("s")).powi(2));
-        Cost { flop: 2.0 * batches * a, exp: 0.0, stores: 2.0 * batches * s, bytes: 4.0 * batches * (a + 2.0 * s) }
+        Cost {
+            flop: 2.0 * batches * a,
+            exp: 0.0,
+            stores: 2.0 * batches * s,
+            bytes: 4.0 * batches * (a + 2.0 * s),
+        }
     },
     tolerance: Tolerance::SUMS,
     cases: &[
-        Case::new("smallest", &[("b", 1), ("h", 1), ("m", 1), ("s", 1)], Params::default_bytes).without(&["a_padded"]),
-        Case::new("scaled_padded", &[("b", 2), ("h", 2), ("m", 49), ("s", 52)], mode!(SCALED)).filled(TWO_SETS),
-        Case::new("scaled", &[("b", 1), ("h", 2), ("m", 65), ("s", 65)], mode!(SCALED)).without(&["a_padded"]),
-        Case::new("authors", &[("b", 1), ("h", 2), ("m", 33), ("s", 36)], mode!(AUTHORS)).filled(TWO_SETS),
-        Case::new("authors_fixed", &[("b", 1), ("h", 2), ("m", 33), ("s", 33)], mode!(AUTHORS_FIXED)).filled(TWO_SETS),
-        Case::new("nystromformer", &[("b", 1), ("h", 2), ("m", 33), ("s", 36)], mode!(NYSTROMFORMER)).filled(TWO_SETS),
-        Case::new("plain", &[("b", 1), ("h", 2), ("m", 100), ("s", 100)], mode!(PLAIN)).without(&["a_padded"]),
-        Case::new("identity", &[("b", 1), ("h", 2), ("m", 17), ("s", 20)], mode!(IDENTITY)).filled(TWO_SETS),
+        Case::new(
+            "smallest",
+            &[("b", 1), ("h", 1), ("m", 1), ("s", 1)],
+            Params::default_bytes,
+        )
+        .without(&["a_padded"]),
+        Case::new(
+            "scaled_padded",
+            &[("b", 2), ("h", 2), ("m", 49), ("s", 52)],
+            mode!(SCALED),
+        )
+        .filled(TWO_SETS),
+        Case::new(
+            "scaled",
+            &[("b", 1), ("h", 2), ("m", 65), ("s", 65)],
+            mode!(SCALED),
+        )
+        .without(&["a_padded"]),
+        Case::new(
+            "authors",
+            &[("b", 1), ("h", 2), ("m", 33), ("s", 36)],
+            mode!(AUTHORS),
+        )
+        .filled(TWO_SETS),
+        Case::new(
+            "authors_fixed",
+            &[("b", 1), ("h", 2), ("m", 33), ("s", 33)],
+            mode!(AUTHORS_FIXED),
+        )
+        .filled(TWO_SETS),
+        Case::new(
+            "nystromformer",
+            &[("b", 1), ("h", 2), ("m", 33), ("s", 36)],
+            mode!(NYSTROMFORMER),
+        )
+        .filled(TWO_SETS),
+        Case::new(
+            "plain",
+            &[("b", 1), ("h", 2), ("m", 100), ("s", 100)],
+            mode!(PLAIN),
+        )
+        .without(&["a_padded"]),
+        Case::new(
+            "identity",
+            &[("b", 1), ("h", 2), ("m", 17), ("s", 20)],
+            mode!(IDENTITY),
+        )
+        .filled(TWO_SETS),
     ],
     vjp: None,
 };

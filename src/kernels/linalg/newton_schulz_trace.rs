@@ -2,8 +2,8 @@
 //!
 //! * `a` `[b, h, m, m]`; `residuals` `[t, b, h]`, t = `steps` + 1: ‖I − AXₖ‖_F of every matrix, k first.
 
-use super::newton_schulz::{self as whole, bound::MOST_STEPS, dense};
 use super::identity_distance;
+use super::newton_schulz::{self as whole, bound::MOST_STEPS, dense};
 use crate::error::Result;
 use crate::graph::Expansion;
 use crate::kernel::*;
@@ -26,13 +26,23 @@ params! {
 impl Params {
     fn whole(&self, steps: u32) -> whole::Params {
         let (epsilon, largest, mode) = (self.epsilon, self.largest, self.mode);
-        whole::Params { epsilon, largest, mode, steps, ..Default::default() }
+        whole::Params {
+            epsilon,
+            largest,
+            mode,
+            steps,
+            ..Default::default()
+        }
     }
 
     /// Factors of the steps. Also on the CPU they come from the worst case, so that all devices draw one curve.
     fn factors(&self, m: u32, steps: u32) -> Vec<f64> {
         // No step at all must not read as "as many as the bound asks for".
-        if steps == 0 { Vec::new() } else { self.whole(steps).factors(self.whole(steps).worst_upper(m)) }
+        if steps == 0 {
+            Vec::new()
+        } else {
+            self.whole(steps).factors(self.whole(steps).worst_upper(m))
+        }
     }
 }
 
@@ -40,7 +50,10 @@ fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     let p = Params::from_bytes(params);
     let t = dims.size("t");
     if t == 0 || t > MOST_STEPS + 1 {
-        return Err(format!("t, the number of residuals, is 1 to {}, got {t}", MOST_STEPS + 1));
+        return Err(format!(
+            "t, the number of residuals, is 1 to {}, got {t}",
+            MOST_STEPS + 1
+        ));
     }
     whole::check(dims, &p.whole(t - 1).to_bytes())
 }
@@ -76,7 +89,11 @@ fn expand(e: &mut Expansion<'_>) -> Result<()> {
         let y = whole::record_product(e.graph, &run)?;
         let line = e.graph.slice(residuals, 0, k..k + 1)?;
         let line = e.graph.reshape(line, [b, h, 1])?;
-        e.graph.pass(&identity_distance::SPEC, &identity_distance::Params { size: m }, &[Some(y), Some(line)])?;
+        e.graph.pass(
+            &identity_distance::SPEC,
+            &identity_distance::Params { size: m },
+            &[Some(y), Some(line)],
+        )?;
         if let Some(&factor) = factors.get(k as usize) {
             whole::record_step(e.graph, &mut run, y, p.mode, factor)?;
         }
@@ -92,13 +109,18 @@ pub static SPEC: KernelSpec = KernelSpec {
     family: "linalg",
     formula: "residuals[k] = ‖I − AXₖ‖_F",
     source: "see newton_schulz",
-    ports: &[Port::read("a", &["b", "h", "m", "m"]), Port::write("residuals", &["t", "b", "h"])],
+    ports: &[
+        Port::read("a", &["b", "h", "m", "m"]),
+        Port::write("residuals", &["t", "b", "h"]),
+    ],
     params: Params::FIELDS,
     defaults: Params::default_bytes,
     output_dims: None,
     check,
     wgpu: OnWgpu::Expand(expand),
-    cuda: OnCuda::Absent { reason: "becomes batched GEMM and a block reduction when the CUDA backend is built" },
+    cuda: OnCuda::Absent {
+        reason: "becomes batched GEMM and a block reduction when the CUDA backend is built",
+    },
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, params| {
@@ -118,14 +140,31 @@ pub static SPEC: KernelSpec = KernelSpec {
         reason: "late residuals are rounding errors of the iterate, here of a condition below 100",
     },
     cases: &[
-        Case::new("only_the_start", &[("b", 1), ("h", 2), ("m", 5), ("t", 1)], Params::default_bytes).filled(MILD),
+        Case::new(
+            "only_the_start",
+            &[("b", 1), ("h", 2), ("m", 5), ("t", 1)],
+            Params::default_bytes,
+        )
+        .filled(MILD),
         Case::new("scaled", &[("b", 2), ("h", 2), ("m", 25), ("t", 9)], || {
-            Params { epsilon: 0.3, ..Default::default() }.to_bytes()
+            Params {
+                epsilon: 0.3,
+                ..Default::default()
+            }
+            .to_bytes()
         })
         .filled(MILD),
-        Case::new("nystromformer", &[("b", 1), ("h", 2), ("m", 25), ("t", 7)], || {
-            Params { mode: whole::NYSTROMFORMER, ..Default::default() }.to_bytes()
-        })
+        Case::new(
+            "nystromformer",
+            &[("b", 1), ("h", 2), ("m", 25), ("t", 7)],
+            || {
+                Params {
+                    mode: whole::NYSTROMFORMER,
+                    ..Default::default()
+                }
+                .to_bytes()
+            },
+        )
         .filled(&[("a", Fill::Made(whole::data::two_sets))]),
     ],
     vjp: None,

@@ -57,7 +57,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         &[GROUP],
         |d, batches| batches * u64::from(d.size("n").div_ceil(64)),
         |d| Loads { storage: 2.0 * f64::from(d.size("n")) * f64::from(d.size("m")), ..Loads::default() },
-    )]),
+    ).rounds(|d| u64::from(d.size("m")))]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
     reference: reference!(reference),
     window: by_rows,

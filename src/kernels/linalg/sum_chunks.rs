@@ -52,7 +52,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         &[GROUP],
         |d, batches| batches * u64::from(d.size("m").div_ceil(64)),
         |d| Loads { storage: f64::from(d.size("c")) * f64::from(d.size("m")), ..Loads::default() },
-    )]),
+    ).rounds(|d| u64::from(d.size("c")))]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
     reference: reference!(reference),
     window: whole_heads,

@@ -38,8 +38,15 @@ static VARIANTS: &[Variant] = &[
         vec4: &[],
         constants: no_constants,
         suits: always,
-        grid: |d, batches| batches * u64::from(d.size("n").div_ceil(32)) * u64::from(d.size("m").div_ceil(32)),
-        loads: |d| Loads { storage: words(d), workgroup: words(d), ..Loads::default() },
+        grid: |d, batches| {
+            batches * u64::from(d.size("n").div_ceil(32)) * u64::from(d.size("m").div_ceil(32))
+        },
+        loads: |d| Loads {
+            storage: words(d),
+            workgroup: words(d),
+            ..Loads::default()
+        },
+        rounds: few_rounds,
         subgroups: false,
     },
     Variant {
@@ -53,7 +60,11 @@ static VARIANTS: &[Variant] = &[
         constants: no_constants,
         suits: always,
         grid: |d, batches| batches * (u64::from(d.size("n")) * u64::from(d.size("m"))).div_ceil(64),
-        loads: |d| Loads { storage: words(d), ..Loads::default() },
+        loads: |d| Loads {
+            storage: words(d),
+            ..Loads::default()
+        },
+        rounds: few_rounds,
         subgroups: false,
     },
 ];
@@ -64,18 +75,28 @@ pub static SPEC: KernelSpec = KernelSpec {
     family: "linalg",
     formula: "out[j, i] = x[i, j]",
     source: "definition",
-    ports: &[Port::read("x", &["b", "h", "n", "m"]), Port::write("out", &["b", "h", "m", "n"])],
+    ports: &[
+        Port::read("x", &["b", "h", "n", "m"]),
+        Port::write("out", &["b", "h", "m", "n"]),
+    ],
     params: &[],
     defaults: Vec::new,
     output_dims: None,
     check: any_dims,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "becomes a tile kernel when the CUDA backend is built" },
+    cuda: OnCuda::Absent {
+        reason: "becomes a tile kernel when the CUDA backend is built",
+    },
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {
         let words = d.batches() as f64 * words(d);
-        Cost { flop: 0.0, exp: 0.0, stores: words, bytes: 8.0 * words }
+        Cost {
+            flop: 0.0,
+            exp: 0.0,
+            stores: words,
+            bytes: 8.0 * words,
+        }
     },
     tolerance: Tolerance::EXACT,
     cases: &[
@@ -84,8 +105,17 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("tile", &[("b", 1), ("h", 2), ("n", 32), ("m", 64)], Vec::new),
         Case::new("row", &[("b", 1), ("h", 2), ("n", 1), ("m", 100)], Vec::new),
         Case::new("column", &[("b", 1), ("h", 2), ("n", 100), ("m", 1)], Vec::new),
-        Case::new("tile_plus_one", &[("b", 1), ("h", 2), ("n", 65), ("m", 97)], Vec::new),
-        Case::new("square_1024", &[("b", 1), ("h", 1), ("n", 1024), ("m", 1024)], Vec::new).for_bench(),
+        Case::new(
+            "tile_plus_one",
+            &[("b", 1), ("h", 2), ("n", 65), ("m", 97)],
+            Vec::new,
+        ),
+        Case::new(
+            "square_1024",
+            &[("b", 1), ("h", 1), ("n", 1024), ("m", 1024)],
+            Vec::new,
+        )
+        .for_bench(),
     ],
     vjp: None,
 };

@@ -13,6 +13,8 @@ use crate::{params, reference};
 const CHAINS: u32 = 12;
 /// Steps of one round.
 const STEPS: u32 = 16;
+/// Rounds that every driver completes.
+const MOST_ROUNDS: u32 = 50_000;
 
 params! {
     /// Parameters of [`SPEC`].
@@ -28,6 +30,10 @@ params! {
 
 fn check(_: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     let p = Params::from_bytes(params);
+    // llvmpipe ends longer loops without any error.
+    if p.rounds > MOST_ROUNDS {
+        return Err(format!("rounds is at most {MOST_ROUNDS}, got {}", p.rounds));
+    }
     match p.factor.abs() < 1.0 && p.addend.is_finite() {
         true => Ok(()),
         false => Err(format!(

@@ -21,7 +21,10 @@ impl Bound {
     /// Before the first step, for a spectrum in [`lower`, `upper`]; an `upper` below `lower` counts as equal.
     pub fn start(upper: f64, lower: f64) -> Self {
         let gap = 2.0 * lower / (upper.max(lower) + lower);
-        Self { delta: 1.0 - gap, gap }
+        Self {
+            delta: 1.0 - gap,
+            gap,
+        }
     }
 
     /// δ, which ‖I − AX‖₂ does not exceed.
@@ -33,7 +36,11 @@ impl Bound {
     pub fn step(self) -> (f64, Self) {
         let width = self.gap.mul_add(1.0 + self.delta, 1.0);
         let gap = 2.0 * self.gap * (1.0 + self.delta) / width;
-        let delta = if gap < 0.5 { 1.0 - gap } else { self.delta * self.delta / width };
+        let delta = if gap < 0.5 {
+            1.0 - gap
+        } else {
+            self.delta * self.delta / width
+        };
         (2.0 / width, Self { delta, gap })
     }
 
@@ -72,7 +79,11 @@ mod tests {
         for k in 1..12 {
             bound = bound.step().1;
             let closed = 1.0 / (angle * 2.0_f64.powi(k)).cosh();
-            assert!((bound.delta() - closed).abs() <= 1e-9 * closed, "step {k}: {} and {closed}", bound.delta());
+            assert!(
+                (bound.delta() - closed).abs() <= 1e-9 * closed,
+                "step {k}: {} and {closed}",
+                bound.delta()
+            );
         }
     }
 

@@ -23,7 +23,11 @@ fn kernel_matrix(seed: u64, m: usize, distinct: usize, spread: f64, shift: f64, 
 }
 
 fn batch(dims: &Dims, matrix: impl Fn(u64, usize) -> Vec<f32>) -> HostData {
-    HostData::F32((0..dims.batches()).flat_map(|head| matrix(head, dims.at("m"))).collect())
+    HostData::F32(
+        (0..dims.batches())
+            .flat_map(|head| matrix(head, dims.at("m")))
+            .collect(),
+    )
 }
 
 /// Well spread points, ε = 1e-3.
@@ -33,7 +37,14 @@ pub fn spread(dims: &Dims) -> HostData {
 
 /// Every point twice: only ε keeps the matrix regular. ε = 1e-2.
 pub fn duplicates(dims: &Dims) -> HostData {
-    batch(dims, |head, m| kernel_matrix(head, m, m.div_ceil(2), 2.0, 1e-2, 1.0))
+    batch(dims, |head, m| {
+        kernel_matrix(head, m, m.div_ceil(2), 2.0, 1e-2, 1.0)
+    })
+}
+
+/// One point m times, ε = 1e-2: the worst condition there is, (m + ε)/ε.
+pub fn equal(dims: &Dims) -> HostData {
+    batch(dims, |head, m| kernel_matrix(head, m, 1, 2.0, 1e-2, 1.0))
 }
 
 /// [`spread`] times 1e-10.
@@ -48,7 +59,9 @@ pub fn huge(dims: &Dims) -> HostData {
 
 /// [`spread`], but the points of head 1 lie in a heap.
 pub fn one_hard(dims: &Dims) -> HostData {
-    batch(dims, |head, m| kernel_matrix(head, m, m, if head == 1 { 0.02 } else { 2.0 }, 1e-3, 1.0))
+    batch(dims, |head, m| {
+        kernel_matrix(head, m, m, if head == 1 { 0.02 } else { 2.0 }, 1e-3, 1.0)
+    })
 }
 
 /// ε = 0.3, for starts that need many steps otherwise.
@@ -59,7 +72,9 @@ pub fn mild(dims: &Dims) -> HostData {
 /// [`duplicates`] with −ε on the diagonal in place of ε: no pivot beyond the distinct points is positive until nine
 /// more ε are added.
 pub fn indefinite(dims: &Dims) -> HostData {
-    batch(dims, |head, m| kernel_matrix(head, m, m.div_ceil(2), 2.0, -1e-2, 1.0))
+    batch(dims, |head, m| {
+        kernel_matrix(head, m, m.div_ceil(2), 2.0, -1e-2, 1.0)
+    })
 }
 
 /// Not symmetric: [`mild`] with a different factor on every row.

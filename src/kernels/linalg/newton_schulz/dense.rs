@@ -69,7 +69,9 @@ pub fn cholesky_inverse<T: Real>(a: &[T], m: usize) -> Option<Vec<T>> {
     }
     let entry = |at: usize| {
         let (i, j) = (at / m, at % m);
-        (i.max(j)..m).map(|k| inverse[k * m + i] * inverse[k * m + j]).sum()
+        (i.max(j)..m)
+            .map(|k| inverse[k * m + i] * inverse[k * m + j])
+            .sum()
     };
     Some((0..m * m).map(entry).collect())
 }

@@ -1,0 +1,615 @@
+//! The program as its users meet it: what it writes where, and what it says when something is wrong.
+//!
+//! Everything runs on the CPU reference, which is the quickest device for small pictures.
+
+#![cfg(feature = "cli")]
+
+use image::{ImageEncoder as _, Rgb, RgbImage};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use wgattn::arrays::{self, Array, ArrayData};
+use wgattn::kernels::KERNELS;
+
+/// A folder of one test's own, empty at its start.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli").join(test);
+        if path.exists() {
+            fs::remove_dir_all(&path).expect("what a former run left");
+        }
+        fs::create_dir_all(&path).expect("a folder for the test");
+        Self(path)
+    }
+
+    fn at(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+
+    /// A small picture: a red disc on a blue slope.
+    fn picture(&self, name: &str, width: u32, height: u32) -> String {
+        let path = self.at(name);
+        RgbImage::from_fn(width, height, |x, y| {
+            let (dx, dy) = (f64::from(x) - f64::from(width) / 3.0, f64::from(y) - f64::from(height) / 2.0);
+            let inside = dx * dx + dy * dy < f64::from(width.min(height)).powi(2) / 16.0;
+            if inside { Rgb([210, 40, 30]) } else { Rgb([20, 60, (90 + x * 100 / width) as u8]) }
+        })
+        .save(&path)
+        .expect("the picture is written");
+        path
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).expect("the test's folder");
+        let mut names: Vec<String> =
+            entries.map(|e| e.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    fn run(&self, args: &[&str]) -> Run {
+        let output = Command::new(env!("CARGO_BIN_EXE_wgattn"))
+            .args(args)
+            .current_dir(&self.0)
+            .stdin(Stdio::null())
+            .output()
+            .expect("the program starts");
+        Run::of(args, &output)
+    }
+
+    fn map(&self, args: &[&str]) -> Run {
+        self.run(&[&["map", "--device", "cpu"], args].concat())
+    }
+}
+
+/// What the program said.
+struct Run {
+    args: String,
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl Run {
+    fn of(args: &[&str], output: &Output) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("the program writes UTF-8");
+        Self {
+            args: args.join(" "),
+            code: output.status.code(),
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
+        }
+    }
+
+    fn all(&self) -> String {
+        format!("wgattn {}\n{:?}\n{}\n{}", self.args, self.code, self.stdout, self.stderr)
+    }
+
+    #[track_caller]
+    fn done(self) -> Self {
+        assert_eq!(self.code, Some(0), "{}", self.all());
+        assert!(!self.stderr.contains("error:"), "{}", self.all());
+        self
+    }
+
+    /// Failed as promised: an exit code, exactly one line that says what is wrong, no trace of the program's inside.
+    #[track_caller]
+    fn refused(self, parts: &[&str]) -> Self {
+        assert!(matches!(self.code, Some(1 | 2)), "{}", self.all());
+        let lines: Vec<&str> = self.stderr.lines().filter(|l| l.starts_with("error:")).collect();
+        assert_eq!(lines.len(), 1, "{}", self.all());
+        for part in parts {
+            assert!(lines[0].contains(part), "no {part:?} in: {}", lines[0]);
+        }
+        for inside in ["panicked", "backtrace", "src/", "stack"] {
+            assert!(!self.stderr.contains(inside), "{inside}: {}", self.all());
+        }
+        assert!(self.stdout.is_empty(), "{}", self.all());
+        self
+    }
+
+    fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}: {}", self.all()))
+    }
+}
+
+#[test]
+fn map_writes_overlay_and_array_and_reports() {
+    let folder = Folder::new("map");
+    let picture = folder.picture("disc.png", 96, 64);
+    let run =
+        folder.map(&[&picture, "--at", "32,32", "--at", "90,5", "--out", "o.png", "--raw", "m.npy"]).done();
+    assert_eq!(folder.names(), ["disc.png", "m.npy", "o.png"]);
+    let overlay = image::open(folder.at("o.png")).expect("an overlay");
+    assert!(overlay.width() >= 96 && overlay.height() >= 64);
+    let raw = arrays::read(folder.at("m.npy")).expect("an array");
+    let raw = &raw[arrays::NPY_NAME];
+    assert_eq!(raw.shape, [2, 16, 24], "two queries, a token every four pixels");
+    let ArrayData::F32(values) = &raw.data else { panic!("the map is {}", raw.data.dtype()) };
+    for query in values.chunks(16 * 24) {
+        let largest = query.iter().fold(0.0_f32, |m, x| m.max(x.abs()));
+        assert_eq!(largest, 1.0, "a map is divided by its largest magnitude");
+    }
+    // The disc's own tokens weigh more than the background's for a click on the disc.
+    assert!(values[8 * 24 + 8] > 0.5 && values[8 * 24 + 22] < 0.3, "{} {}", values[200], values[214]);
+    for part in ["384 (24 × 16)", "49 landmarks", "residual", "error", "memory", "o.png", "m.npy"] {
+        assert!(run.stdout.contains(part), "no {part:?} in {}", run.stdout);
+    }
+}
+
+#[test]
+fn json_on_stdout_is_only_json_and_notices_go_to_stderr() {
+    let folder = Folder::new("json");
+    let picture = folder.picture("disc.png", 96, 64);
+    let run = folder.map(&[&picture, "--at", "32,32", "--json", "--max-tokens", "200"]).done();
+    let json = run.json();
+    assert!(json["tokens"].as_u64().expect("tokens") <= 200, "{json}");
+    assert_eq!(json["path"], "nystrom");
+    assert_eq!(json["landmarks"], 49);
+    assert_eq!(json["lambda"].as_array().expect("per head").len(), 4);
+    let mean = json["mean_kernel_value"].as_f64().expect("a number");
+    assert!((0.02..0.5).contains(&mean), "λ is chosen for a mean of 0.1 over all pairs, this row has {mean}");
+    assert!(json["relative_error"][0].as_f64().expect("a number") < 1.0);
+    assert!(json["inverse"][0]["residual"].as_f64().expect("a number") < 1e-2);
+    assert_eq!(json["out"], "disc-attention.png");
+    assert!(run.stderr.contains("note: "), "a reduced picture is told: {}", run.all());
+    let exact =
+        folder.map(&[&picture, "--at", "32,32", "--json", "--path", "exact", "--normalise", "sum"]).done();
+    assert_eq!(exact.json()["path"], "exact");
+    let many = folder.map(&[&picture, &picture, "--at", "1,1", "--json", "--out", "all"]).done();
+    assert_eq!(many.json().as_array().expect("a list").len(), 2);
+}
+
+#[test]
+fn few_tokens_take_the_exact_path_and_say_so() {
+    let folder = Folder::new("few");
+    let picture = folder.picture("disc.png", 40, 36);
+    let run = folder.map(&[&picture, "--at", "3,3", "--json"]).done();
+    assert_eq!(run.json()["path"], "exact", "90 tokens, 49 landmarks");
+    assert!(run.stderr.contains("at most twice the landmarks"), "{}", run.all());
+    let run = folder.map(&[&picture, "--at", "3,3", "--json", "--path", "nystrom"]).done();
+    assert_eq!(run.json()["path"], "nystrom");
+}
+
+#[test]
+fn a_picture_of_one_pixel_has_a_map() {
+    let folder = Folder::new("one-pixel");
+    let picture = folder.picture("one.png", 1, 1);
+    folder.map(&[&picture, "--at", "0,0", "--raw", "m.npy"]).done();
+    assert_eq!(arrays::read(folder.at("m.npy")).expect("an array")[arrays::NPY_NAME].shape, [1, 1, 1]);
+}
+
+#[test]
+fn folders_and_patterns_give_one_result_per_picture() {
+    let folder = Folder::new("folders");
+    fs::create_dir(folder.0.join("in")).expect("a folder");
+    folder.picture("in/a.png", 60, 60);
+    folder.picture("in/b.jpg", 64, 56);
+    fs::write(folder.0.join("in/notes.txt"), "no picture").expect("a text");
+    folder.map(&["in", "--at", "9,9", "--out", "out", "--raw", "raw"]).done();
+    assert!(folder.0.join("out/a-attention.png").exists() && folder.0.join("out/b-attention.png").exists());
+    assert!(folder.0.join("raw/a.npy").exists() && folder.0.join("raw/b.npy").exists());
+    folder.map(&["in/*.jpg", "--at", "9,9", "--out", "single.png"]).done();
+    assert!(folder.0.join("single.png").exists());
+    folder.map(&["in/*.gif", "--at", "9,9"]).refused(&["in/*.gif", "no pictures"]);
+    fs::create_dir(folder.0.join("empty")).expect("a folder");
+    folder.map(&["empty", "--at", "9,9"]).refused(&["empty", "no pictures"]);
+
+    // One bad picture spoils no other, and is named; the exit code tells.
+    fs::write(folder.0.join("in/c.png"), b"\x89PNG\r\n\x1a\n").expect("a stub");
+    fs::remove_dir_all(folder.0.join("out")).expect("the first results");
+    let run = folder.map(&["in", "--at", "9,9", "--out", "out"]);
+    assert_eq!(run.code, Some(1), "{}", run.all());
+    assert!(run.stderr.contains("c.png") && run.stderr.contains("1 of 3 pictures failed"), "{}", run.all());
+    assert!(folder.0.join("out/a-attention.png").exists() && folder.0.join("out/b-attention.png").exists());
+}
+
+#[test]
+fn forty_eight_megapixels_work_with_a_notice() {
+    let folder = Folder::new("large");
+    let path = folder.at("large.png");
+    let file = std::io::BufWriter::new(fs::File::create(&path).expect("a file"));
+    let (compression, filter) =
+        (image::codecs::png::CompressionType::Fast, image::codecs::png::FilterType::NoFilter);
+    let encoder = image::codecs::png::PngEncoder::new_with_quality(file, compression, filter);
+    let row = |y: u32| if (y / 1500).is_multiple_of(2) { 40 } else { 200 };
+    let grey: Vec<u8> = (0..6000).flat_map(|y| std::iter::repeat_n(row(y), 8000)).collect();
+    encoder.write_image(&grey, 8000, 6000, image::ExtendedColorType::L8).expect("a large picture");
+    let run = folder.map(&[&path, "--at", "7999,5999", "--max-tokens", "1000", "--json"]).done();
+    assert!(run.json()["tokens"].as_u64().expect("tokens") <= 1000);
+    assert!(run.stderr.contains("note: "), "{}", run.all());
+}
+
+/// CRC-32 of PNG chunks.
+fn crc(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0_u32, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |c, _| if c & 1 == 1 { c >> 1 ^ 0xedb8_8320 } else { c >> 1 })
+    })
+}
+
+/// The beginning of a PNG of a given size, without any pixel.
+fn png_header(width: u32, height: u32) -> Vec<u8> {
+    let mut chunk = b"IHDR".to_vec();
+    chunk.extend(width.to_be_bytes());
+    chunk.extend(height.to_be_bytes());
+    chunk.extend([8, 2, 0, 0, 0]);
+    let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\x0d".to_vec();
+    bytes.extend(&chunk);
+    bytes.extend(crc(&chunk).to_be_bytes());
+    bytes
+}
+
+#[test]
+fn bad_pictures_are_refused_in_one_line_and_keep_the_old_result() {
+    let folder = Folder::new("bad-pictures");
+    let good = folder.picture("good.png", 64, 48);
+    folder.map(&[&good, "--at", "5,5", "--out", "result.png", "--raw", "result.npy"]).done();
+    let kept = [fs::read(folder.at("result.png")), fs::read(folder.at("result.npy"))].map(Result::unwrap);
+
+    let bytes = fs::read(&good).expect("the good picture");
+    let write = |name: &str, bytes: &[u8]| fs::write(folder.at(name), bytes).expect("a bad picture");
+    write("truncated.png", &bytes[..bytes.len() / 2]);
+    write("empty.png", b"");
+    write("text.png", b"this is no picture at all, only words in a file of the wrong suffix");
+    write("zero.png", &png_header(0, 10));
+    write("bomb.png", &png_header(4_000_000, 4_000_000));
+    write("large-claim.png", &png_header(60_000, 60_000));
+    let mut names = folder.names();
+    for (name, parts) in [
+        ("missing.png", vec!["missing.png", "cannot read"]),
+        ("truncated.png", vec!["truncated.png", "truncated"]),
+        ("empty.png", vec!["empty.png"]),
+        ("text.png", vec!["text.png"]),
+        ("zero.png", vec!["zero.png"]),
+        ("bomb.png", vec!["bomb.png"]),
+        ("large-claim.png", vec!["large-claim.png"]),
+    ] {
+        folder.map(&[name, "--at", "5,5", "--out", "result.png", "--raw", "result.npy"]).refused(&parts);
+    }
+    // A suffix is only a name: what is inside decides.
+    fs::copy(&good, folder.at("really-a-png.jpg")).expect("a copy");
+    names.push("really-a-png.jpg".into());
+    names.sort();
+    folder.map(&["really-a-png.jpg", "--at", "5,5", "--out", "result.png", "--raw", "result.npy"]).done();
+    assert_eq!(folder.names(), names, "nothing half-written is left");
+    let now = [fs::read(folder.at("result.png")), fs::read(folder.at("result.npy"))].map(Result::unwrap);
+    assert!(now == kept, "the same picture gives the same bytes, and failures touched nothing");
+}
+
+#[test]
+fn bad_arguments_are_refused_in_one_line_and_keep_the_old_result() {
+    let folder = Folder::new("bad-arguments");
+    let good = folder.picture("good.png", 64, 48);
+    // Another click than below, so that an overlay written before a failure would show.
+    folder.map(&[&good, "--at", "50,40", "--out", "result.png"]).done();
+    let kept = fs::read(folder.at("result.png")).expect("a result");
+    fs::create_dir(folder.0.join("directory.png")).expect("a folder in the way");
+    let names = folder.names();
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["--at", "64,0"], &["(64, 0)", "x < 64"]),
+        (&["--at", "0,48"], &["(0, 48)", "y < 48"]),
+        (&["--at", "5,5", "--at", "4000000000,1"], &["4000000000"]),
+        (&["--at", "-5,5"], &["-5", "X,Y"]),
+        (&["--at", "garbage"], &["garbage", "X,Y"]),
+        (&["--at", "5,"], &["X,Y"]),
+        (&["--at", "5;5"], &["X,Y"]),
+        (&["--at", "5,5", "--lambda", "0"], &["lambda", "> 0", "got 0"]),
+        (&["--at", "5,5", "--lambda", "-1"], &["lambda", "> 0", "got -1"]),
+        (&["--at", "5,5", "--lambda", "NaN"], &["lambda", "NaN"]),
+        (&["--at", "5,5", "--lambda", "inf"], &["lambda", "inf"]),
+        (&["--at", "5,5", "--lambda", "wide"], &["lambda", "wide"]),
+        (&["--at", "5,5", "--epsilon", "0"], &["epsilon", "> 0"]),
+        (&["--at", "5,5", "--path", "nystrom", "--landmarks", "strided:60"], &["landmarks", "192", "3600"]),
+        (&["--at", "5,5", "--path", "nystrom", "--landmarks", "adaptive:70000"], &["landmarks", "192"]),
+        (&["--at", "5,5", "--path", "nystrom", "--landmarks", "pooled:5"], &["divisor"]),
+        (&["--at", "5,5", "--path", "nystrom", "--landmarks", "given:1,2,999"], &["999"]),
+        (&["--at", "5,5", "--landmarks", "strided:0"], &["1 or more"]),
+        (&["--at", "5,5", "--landmarks", "sprinkled:7"], &["sprinkled", "strided"]),
+        (&["--at", "5,5", "--head", "4"], &["head 4", "0 to 3"]),
+        (&["--at", "5,5", "--heads", "0"], &["heads"]),
+        (&["--at", "5,5", "--preset", "newest"], &["newest", "paper"]),
+        (&["--at", "5,5", "--kernel", "cosine"], &["cosine"]),
+        (&["--at", "5,5", "--kernel", "softmax", "--path", "nystrom"], &["softmax", "exact"]),
+        (&["--at", "5,5", "--path", "exact", "--normalise", "col"], &["col", "nystrom"]),
+        (&["--at", "5,5", "--path", "nystrom", "--normalise", "sum"], &["sum", "exact"]),
+        (&["--at", "5,5", "--patch", "0"], &["patch", "0"]),
+        (&["--at", "5,5", "--patch", "65"], &["patch", "65"]),
+        (&["--at", "5,5", "--stride", "0"], &["stride", "0"]),
+        (&["--at", "5,5", "--max-tokens", "0"], &["token", "0"]),
+        (&["--at", "5,5", "--device", "abacus"], &["abacus", "not found"]),
+        (&["--at", "5,5", "--device", "99"], &["99", "not found"]),
+        (&["--at", "5,5", "--device", "cuda"], &["cuda"]),
+        (&["--at", "5,5", "--out", "nowhere/result.png"], &["nowhere"]),
+        (&["--at", "5,5", "--raw", "nowhere/result.npy"], &["nowhere"]),
+        (&["--at", "5,5", "--raw", "result.txt"], &["result.txt", "suffix"]),
+        (&["--at", "5,5", "--out", "good.png/result.png"], &["good.png"]),
+        (&[], &["--at"]),
+        (&["--at", "5,5", "--colour", "red"], &["--colour"]),
+    ];
+    for (arguments, parts) in cases {
+        let given = arguments.contains(&"--device");
+        let mut all = vec!["map", good.as_str()];
+        all.extend_from_slice(arguments);
+        if !given {
+            all.extend(["--device", "cpu"]);
+        }
+        if !arguments.contains(&"--out") {
+            all.extend(["--out", "result.png"]);
+        }
+        folder.run(&all).refused(parts);
+        assert_eq!(folder.names(), names, "left behind by {arguments:?}");
+        assert!(fs::read(folder.at("result.png")).expect("a result") == kept, "{arguments:?}");
+    }
+    // A folder as --out takes the picture's own name.
+    folder.map(&[&good, "--at", "5,5", "--out", "directory.png"]).done();
+    assert!(folder.0.join("directory.png/good-attention.png").exists());
+    fs::create_dir(folder.0.join("directory.png/taken.npy")).expect("a folder in the way");
+    fs::create_dir(folder.0.join("directory.png/taken.npy/good.npy")).expect("a folder in the way");
+    folder
+        .map(&[&good, "--at", "5,5", "--out", "result.png", "--raw", "directory.png/taken.npy"])
+        .refused(&["good.npy"]);
+    assert!(fs::read(folder.at("result.png")).expect("a result") == kept);
+}
+
+#[test]
+fn every_kernel_is_listed_and_described() {
+    let folder = Folder::new("describe");
+    let list = folder.run(&["eval", "--list"]).done().stdout;
+    assert_eq!(list.lines().count(), KERNELS.len());
+    for kernel in KERNELS {
+        assert!(list.lines().any(|l| l.split_whitespace().next() == Some(kernel.name)), "{}", kernel.name);
+        let text = folder.run(&["eval", "--describe", kernel.name]).done().stdout;
+        for port in kernel.ports {
+            assert!(text.contains(&format!(" {} [{}]", port.name, port.dims.join(", "))), "{text}");
+        }
+        for field in kernel.params {
+            assert!(text.contains(&format!("--param {}=", field.name)), "{text}");
+        }
+        assert!(text.contains(kernel.formula) && text.contains(kernel.source), "{text}");
+    }
+    folder.run(&["eval", "--describe", "matmull"]).refused(&["matmull", "did you mean matmul"]);
+    folder.run(&["eval", "zzz", "--inputs", "x.npz", "--out", "y.npz"]).refused(&["zzz", "--list"]);
+    folder.run(&["eval", "matmul"]).refused(&["--inputs", "--out"]);
+    folder.run(&["eval"]).refused(&["NAME"]);
+}
+
+fn f32s(shape: &[usize], values: &[f32]) -> Array {
+    Array { shape: shape.to_vec(), data: ArrayData::F32(values.to_vec()) }
+}
+
+fn file(folder: &Folder, name: &str, entries: &[(&str, Array)]) -> String {
+    let map: BTreeMap<String, Array> = entries.iter().map(|(n, a)| ((*n).to_string(), a.clone())).collect();
+    arrays::write(folder.at(name), &map).expect("arrays are written");
+    folder.at(name)
+}
+
+fn eval(folder: &Folder, name: &str, inputs: &str, more: &[&str]) -> BTreeMap<String, Array> {
+    for out in ["out.npz", "out.safetensors"] {
+        let base = ["eval", name, "--inputs", inputs, "--device", "cpu", "--out", out];
+        folder.run(&[&base[..], more].concat()).done();
+    }
+    let [npz, safetensors] =
+        ["out.npz", "out.safetensors"].map(|f| arrays::read(folder.at(f)).expect("results"));
+    assert_eq!(npz, safetensors);
+    npz
+}
+
+#[track_caller]
+fn near(array: &Array, shape: &[usize], expected: &[f64]) {
+    assert_eq!(array.shape, shape);
+    let values: Vec<f64> = match &array.data {
+        ArrayData::F32(v) => v.iter().map(|x| f64::from(*x)).collect(),
+        ArrayData::F64(v) => v.clone(),
+        other => panic!("the result is {}", other.dtype()),
+    };
+    assert_eq!(values.len(), expected.len());
+    for (got, expected) in values.iter().zip(expected) {
+        assert!((got - expected).abs() <= 1e-6 * expected.abs().max(1.0), "{values:?}, expected {expected}");
+    }
+}
+
+#[test]
+fn eval_agrees_with_a_computation_by_hand() {
+    let folder = Folder::new("eval");
+    let a = f32s(&[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let w = f32s(&[3, 2], &[1.0, 0.0, 0.0, 1.0, 1.0, 1.0]);
+    for name in ["product.npz", "product.safetensors"] {
+        let inputs = file(&folder, name, &[("a", a.clone()), ("w", w.clone())]);
+        near(
+            &eval(&folder, "matmul", &inputs, &["--param", "alpha=2"])["out"],
+            &[1, 1, 2, 2],
+            &[8.0, 10.0, 20.0, 22.0],
+        );
+    }
+    let inputs = file(&folder, "turned.npz", &[("a", a.clone()), ("w", a)]);
+    near(
+        &eval(&folder, "matmul", &inputs, &["--param", "transpose_w=1"])["out"],
+        &[1, 1, 2, 2],
+        &[14.0, 32.0, 32.0, 77.0],
+    );
+
+    let points = f32s(&[2, 2], &[0.0, 0.0, 1.0, 2.0]);
+    let other = f32s(&[1, 2], &[1.0, 0.0]);
+    let lambda = f32s(&[1], &[2.0]);
+    let entries = [("x", points.clone()), ("y", other.clone()), ("lambda", lambda.clone())];
+    let inputs = file(&folder, "kernel.safetensors", &entries);
+    let l1 = [(-0.5_f64).exp(), (-1.0_f64).exp()];
+    near(&eval(&folder, "kernel_matrix", &inputs, &[])["out"], &[1, 1, 2, 1], &l1);
+    let l2 = [(-0.5_f64).exp(), (-2.0_f64).exp()];
+    near(&eval(&folder, "kernel_matrix", &inputs, &["--param", "metric=2"])["out"], &[1, 1, 2, 1], &l2);
+
+    // One landmark at a key: C = e^(−d/λ), X = 1/(1 + ε).
+    let values = f32s(&[2, 1], &[10.0, 20.0]);
+    let entries = [
+        ("q", other.clone()),
+        ("k", points.clone()),
+        ("v", values.clone()),
+        ("landmarks", f32s(&[1, 2], &[0.0, 0.0])),
+        ("lambda", lambda.clone()),
+    ];
+    let inputs = file(&folder, "nystrom.npz", &entries);
+    let out = eval(&folder, "nystrom_attention", &inputs, &["--param", "epsilon=0.25"]);
+    let expected = (-0.5_f64).exp() / 1.25 * (10.0 + (-1.5_f64).exp() * 20.0);
+    near(&out["out"], &[1, 1, 1, 1], &[expected]);
+    assert_eq!(out["status"].shape, [1, 1, 4]);
+
+    let entries = [("q", other), ("k", points), ("v", values), ("lambda", lambda)];
+    let inputs = file(&folder, "exact.npz", &entries);
+    let out = eval(&folder, "exact_attention", &inputs, &["--param", "metric=1"]);
+    near(&out["out"], &[1, 1, 1, 1], &[(l1[0] * 10.0 + l1[1] * 20.0) / (l1[0] + l1[1])]);
+    near(&out["log_sum"], &[1, 1, 1], &[(l1[0] + l1[1]).ln()]);
+    let out = eval(&folder, "exact_attention", &inputs, &["--param", "scale=0.5"]);
+    let weight = [0.0, 0.5_f64].map(f64::exp);
+    near(&out["out"], &[1, 1, 1, 1], &[(weight[0] * 10.0 + weight[1] * 20.0) / (weight[0] + weight[1])]);
+}
+
+#[test]
+fn bad_arrays_are_refused_in_one_line() {
+    let folder = Folder::new("bad-arrays");
+    let a = f32s(&[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let w = f32s(&[3, 2], &[1.0; 6]);
+    let kept = file(&folder, "out.npz", &[("a", a.clone())]);
+    let before = fs::read(&kept).expect("an older result");
+    let words = Array { shape: vec![3, 2], data: ArrayData::I32(vec![1; 6]) };
+    let nan = f32s(&[3, 2], &[1.0, 2.0, f32::NAN, 4.0, f32::INFINITY, 6.0]);
+    file(&folder, "wrong-name.npz", &[("a", a.clone()), ("b", w.clone())]);
+    file(&folder, "no-w.npz", &[("a", a.clone())]);
+    file(&folder, "wrong-shape.npz", &[("a", a.clone()), ("w", a.clone())]);
+    file(&folder, "wrong-rank.npz", &[("a", a.clone()), ("w", f32s(&[6], &[1.0; 6]))]);
+    file(&folder, "wrong-dtype.npz", &[("a", a.clone()), ("w", words)]);
+    file(&folder, "nan.npz", &[("a", a.clone()), ("w", nan)]);
+    file(&folder, "good.npz", &[("a", a), ("w", w)]);
+    let good = fs::read(folder.at("good.npz")).expect("arrays");
+    fs::write(folder.at("truncated.npz"), &good[..good.len() / 2]).expect("half a file");
+    fs::write(folder.at("text.npz"), "words").expect("a text");
+    fs::write(folder.at("short.safetensors"), [9, 0, 0]).expect("three bytes");
+    fs::write(folder.at("claim.safetensors"), u64::MAX.to_le_bytes()).expect("a claim");
+    let names = folder.names();
+    let cases: &[(&str, &[&str], &[&str])] = &[
+        ("wrong-name.npz", &[], &["`b`", "a, w, residual, bias"]),
+        ("no-w.npz", &[], &["`w`"]),
+        ("wrong-shape.npz", &[], &["matmul"]),
+        ("wrong-rank.npz", &[], &["`w`", "[6]"]),
+        ("wrong-dtype.npz", &[], &["`w`", "i32"]),
+        ("nan.npz", &[], &["`w`", "element 2", "2 such"]),
+        ("missing.npz", &[], &["missing.npz", "cannot read"]),
+        ("truncated.npz", &[], &["truncated.npz"]),
+        ("text.npz", &[], &["text.npz"]),
+        ("short.safetensors", &[], &["short.safetensors"]),
+        ("claim.safetensors", &[], &["claim.safetensors"]),
+        ("good.npz", &["--param", "beta"], &["key=value"]),
+        ("good.npz", &["--param", "gamma=1"], &["gamma", "alpha, beta, identity"]),
+        ("good.npz", &["--param", "alpha=much"], &["alpha=much"]),
+        ("good.npz", &["--param", "transpose_a=-1"], &["transpose_a=-1"]),
+        ("good.npz", &["--dim", "z=3"], &["z=3"]),
+        ("good.npz", &["--device", "abacus"], &["abacus"]),
+    ];
+    for (inputs, more, parts) in cases {
+        let mut all = vec!["eval", "matmul", "--inputs", inputs, "--out", "out.npz"];
+        all.extend_from_slice(more);
+        if !more.contains(&"--device") {
+            all.extend(["--device", "cpu"]);
+        }
+        folder.run(&all).refused(parts);
+        assert!(fs::read(&kept).expect("an older result") == before, "{inputs} {more:?}");
+    }
+    let base = ["eval", "matmul", "--inputs", "good.npz", "--device", "cpu", "--out"];
+    folder.run(&[&base[..], &["nowhere/out.npz"]].concat()).refused(&["nowhere"]);
+    folder.run(&[&base[..], &["out.csv"]].concat()).refused(&["out.csv", "suffix"]);
+    assert_eq!(folder.names(), names, "nothing half-written is left");
+    let taken = [
+        "eval",
+        "matmul",
+        "--inputs",
+        "nan.npz",
+        "--device",
+        "cpu",
+        "--allow-nonfinite",
+        "--out",
+        "nan-out.npz",
+    ];
+    folder.run(&taken).done();
+
+    let q = f32s(&[3, 2], &[0.5; 6]);
+    let entries = [
+        ("q", q.clone()),
+        ("k", q.clone()),
+        ("v", q.clone()),
+        ("landmarks", q.clone()),
+        ("lambda", f32s(&[1], &[1.0])),
+    ];
+    file(&folder, "attention.npz", &entries);
+    let base = [
+        "eval",
+        "nystrom_attention",
+        "--inputs",
+        "attention.npz",
+        "--device",
+        "cpu",
+        "--out",
+        "x.npz",
+        "--param",
+    ];
+    for (param, parts) in [
+        ("epsilon=0", ["epsilon", "got 0"]),
+        ("epsilon=NaN", ["epsilon", "NaN"]),
+        ("zs=-1", ["zs", "-1"]),
+        ("normalise=5", ["normalise", "5"]),
+        ("metric=0", ["metric", "0"]),
+    ] {
+        folder.run(&[&base[..], &[param]].concat()).refused(&parts);
+    }
+}
+
+#[test]
+fn devices_are_listed_as_json_with_the_cpu() {
+    let folder = Folder::new("devices");
+    let json = folder.run(&["devices", "--json"]).done().json();
+    let devices = json["devices"].as_array().expect("a list");
+    let cpu = devices.last().expect("the CPU at least");
+    assert_eq!((&cpu["index"], &cpu["backend"]), (&"cpu".into(), &"cpu".into()));
+    for adapter in &devices[..devices.len() - 1] {
+        for field in ["name", "backend", "type", "driver", "pci", "limits", "timestamps", "subgroup_sizes"] {
+            assert!(adapter.get(field).is_some(), "{field} is missing in {adapter}");
+        }
+    }
+    assert!(json["cuda"].as_str().expect("a text").contains("not built"));
+    let text = folder.run(&["devices"]).done().stdout;
+    assert!(text.contains("cpu  ") && text.contains("CUDA"), "{text}");
+}
+
+#[test]
+fn a_closed_pipe_is_no_crash() {
+    let folder = Folder::new("pipe");
+    for args in [&["eval", "--list"][..], &["devices"], &["shaders"], &["--help"], &["map", "--help"]] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = Command::new(env!("CARGO_BIN_EXE_wgattn"))
+            .args(args)
+            .current_dir(&folder.0)
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .spawn()
+            .and_then(|child| child.wait_with_output())
+            .expect("the program starts");
+        let run = Run::of(args, &output);
+        assert!(!run.stderr.contains("panicked"), "{}", run.all());
+        assert!(run.code.is_some(), "ended by a signal: {}", run.all());
+    }
+}
+
+#[test]
+fn help_and_wrong_usage_are_told_apart() {
+    let folder = Folder::new("usage");
+    assert!(folder.run(&["--version"]).done().stdout.starts_with("wgattn "));
+    assert!(folder.run(&["map", "--help"]).done().stdout.contains("--landmarks"));
+    assert_eq!(folder.run(&["dance"]).refused(&["dance"]).code, Some(2));
+    assert_eq!(folder.run(&["map"]).refused(&[]).code, Some(2));
+    assert_eq!(
+        folder.run(&["map", "missing.png", "--at", "1,1", "--device", "cpu"]).refused(&[]).code,
+        Some(1)
+    );
+}

@@ -1,0 +1,147 @@
+//! The main road, end to end: a photograph, a click, a map that knows the object, the same on every device.
+
+mod common;
+mod support;
+
+use common::{CAT, DRINK, Object, auc};
+use glam::UVec2;
+use wgattn::attention::Normalisation;
+use wgattn::backend::{Backend, cpu::CpuBackend};
+use wgattn::vision::image::Photo;
+use wgattn::vision::scene::{
+    MapKernel, MapPath, RowNormalisation, Scene, SceneOptions, fuse, relative_error, scaled_to_one,
+};
+
+fn photo(name: &str) -> Photo {
+    Photo::open(format!("{}/assets/{name}", env!("CARGO_MANIFEST_DIR"))).expect("the asset opens")
+}
+
+/// The CPU reference and every adapter of this machine.
+fn devices() -> Vec<(String, Box<dyn Backend>)> {
+    let mut list: Vec<(String, Box<dyn Backend>)> = vec![("cpu".into(), Box::new(CpuBackend))];
+    list.extend(support::backends().into_iter().map(|(n, b)| (n, Box::new(b) as Box<dyn Backend>)));
+    list
+}
+
+/// The default map of each click on one device.
+fn maps(backend: &dyn Backend, object: &Object, clicks: &[UVec2]) -> (Scene, Vec<Vec<f32>>) {
+    let scene =
+        Scene::new(&photo(object.photo), &SceneOptions::default(), clicks.len() as u32).expect("a scene");
+    let mut program = scene.compile(backend).expect("the scene compiles");
+    let rows = scene.rows(program.as_mut(), clicks).expect("the scene runs");
+    let maps = rows.rows.iter().map(|heads| scaled_to_one(&fuse(heads, None))).collect();
+    (scene, maps)
+}
+
+#[test]
+fn a_click_inside_separates_the_object_on_every_device_and_devices_agree() {
+    let cat = [UVec2::new(120, 120), UVec2::new(184, 168)];
+    let drink = [UVec2::new(294, 150), UVec2::new(280, 170)];
+    for (object, clicks) in [(&CAT, cat), (&DRINK, drink)] {
+        let mut first: Option<Vec<Vec<f32>>> = None;
+        for (name, backend) in devices() {
+            let (scene, maps) = maps(backend.as_ref(), object, &clicks);
+            let token = |t: usize| scene.grid.token_rect(t).expect("a token").centre();
+            let inside: Vec<bool> = (0..scene.grid.tokens()).map(|t| object.contains(token(t))).collect();
+            for (click, map) in clicks.iter().zip(&maps) {
+                let found = auc(map, &inside);
+                assert!(found >= 0.9, "{} at {click} on {name}: AUC {found:.3}", object.name);
+            }
+            let reference = first.get_or_insert_with(|| maps.clone());
+            for (a, b) in reference.iter().flatten().zip(maps.iter().flatten()) {
+                // Maps end at 1, so this is relative to the row's maximum.
+                assert!((a - b).abs() <= 1e-3, "{} on {name}: {a} and {b}", object.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_normalisation_and_kernel_draws_the_same_map_everywhere() {
+    let photo = photo("chelsea.png");
+    let click = [UVec2::new(120, 120)];
+    let nystrom = [
+        Normalisation::None,
+        Normalisation::Row,
+        Normalisation::Col,
+        Normalisation::Cheap,
+        Normalisation::Softpp,
+    ];
+    let mut settings: Vec<SceneOptions> = Vec::new();
+    for kernel in [MapKernel::Laplacian, MapKernel::Gaussian] {
+        for n in nystrom {
+            settings.push(SceneOptions {
+                kernel,
+                normalisation: RowNormalisation::Map(n),
+                ..Default::default()
+            });
+        }
+    }
+    let exact = SceneOptions { path: MapPath::Exact, ..Default::default() };
+    settings.push(exact.clone());
+    settings.push(SceneOptions { normalisation: RowNormalisation::Sum, ..exact.clone() });
+    settings.push(SceneOptions { kernel: MapKernel::Softmax, ..exact });
+    for options in settings {
+        // A coarser grid: what is compared is the road, not the picture.
+        let options = SceneOptions { stride: 12, ..options };
+        let scene = Scene::new(&photo, &options, 1).expect("a scene");
+        let mut reference: Option<Vec<f32>> = None;
+        for (name, backend) in devices() {
+            let mut program = scene.compile(backend.as_ref()).expect("the scene compiles");
+            let rows = scene.rows(program.as_mut(), &click).expect("the scene runs");
+            let map = scaled_to_one(&fuse(&rows.rows[0], None));
+            let reference = reference.get_or_insert_with(|| map.clone());
+            let error = relative_error(&map, reference);
+            // The Gaussian landmark matrix is the worst conditioned: 1e-3 is what the method's f32 tables leave.
+            assert!(error <= 1e-3, "{:?} {:?} on {name}: {error:.1e}", options.kernel, options.normalisation);
+        }
+    }
+}
+
+#[test]
+fn clicking_elsewhere_needs_no_new_program_and_equals_a_new_one() {
+    let picture = photo("chelsea.png");
+    let options = SceneOptions { stride: 12, ..Default::default() };
+    let scene = Scene::new(&picture, &options, 1).expect("a scene");
+    for (_, backend) in devices() {
+        let mut program = scene.compile(backend.as_ref()).expect("the scene compiles");
+        scene.rows(program.as_mut(), &[UVec2::new(10, 10)]).expect("the scene runs");
+        let moved = scene.rows(program.as_mut(), &[UVec2::new(300, 200)]).expect("the scene runs");
+        let mut fresh = scene.compile(backend.as_ref()).expect("the scene compiles");
+        let direct = scene.rows(fresh.as_mut(), &[UVec2::new(300, 200)]).expect("the scene runs");
+        assert_eq!(moved.rows, direct.rows, "the same click gives the same bits");
+    }
+}
+
+#[test]
+fn strips_of_a_large_picture_equal_the_whole() {
+    // 1200 x 900 tokens' worth of strips would take long; a wide picture of few rows already needs several.
+    let width = 20_000;
+    let pixels: Vec<u8> =
+        (0..width * 64).flat_map(|i: u32| [(i % 251) as u8, (i / width * 3) as u8, (i % 89) as u8]).collect();
+    let picture = image::RgbImage::from_raw(width, 64, pixels).expect("the size fits");
+    let mut png = std::io::Cursor::new(Vec::new());
+    picture.write_to(&mut png, image::ImageFormat::Png).expect("the picture encodes");
+    let photo = Photo::decode(png.get_ref(), "wide").expect("the picture decodes");
+    let options = SceneOptions {
+        patch: 4,
+        stride: 4,
+        max_tokens: 200_000,
+        heads: 2,
+        head_dim: 8,
+        ..Default::default()
+    };
+    let scene = Scene::new(&photo, &options, 1).expect("a scene");
+    assert!(
+        scene.graph().passes().iter().filter(|p| p.kernel.name == "patchify").count() > 1,
+        "several strips"
+    );
+    let mut results = Vec::new();
+    for (name, backend) in devices().into_iter().take(2) {
+        let mut program = scene.compile(backend.as_ref()).expect("the scene compiles");
+        let rows = scene.rows(program.as_mut(), &[UVec2::new(9_000, 40)]).expect("the scene runs");
+        results.push((name, fuse(&rows.rows[0], None)));
+    }
+    let error = relative_error(&results[1].1, &results[0].1);
+    assert!(error <= 1e-3, "{}: {error:.1e}", results[1].0);
+}

@@ -1,7 +1,7 @@
 //! Middle and spread of a few measurements, and rates that are never infinite.
 
 /// What a clock can tell apart; shorter times are not reported as numbers.
-pub const RESOLUTION_SECONDS: f64 = 1e-9;
+const RESOLUTION_SECONDS: f64 = 1e-9;
 
 /// Summary of some measurements of the same thing.
 #[derive(Clone, Copy, Debug, PartialEq)]

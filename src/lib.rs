@@ -9,6 +9,8 @@ pub mod arrays;
 pub mod attention;
 pub mod backend;
 #[cfg(feature = "cli")]
+pub mod bench;
+#[cfg(feature = "cli")]
 pub mod cli;
 pub mod error;
 pub mod graph;

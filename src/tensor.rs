@@ -258,6 +258,31 @@ impl HostTensor {
         self.data.dtype()
     }
 
+    /// The first elements, as a tensor of another shape.
+    ///
+    /// Errors: [`Error::Data`] if there are fewer than the shape needs.
+    pub fn beginning(&self, shape: Shape) -> Result<Self> {
+        let len = shape.len() as usize;
+        if self.data.len() < len {
+            return Err(Error::Data {
+                tensor: "beginning".into(),
+                expected: format!("at least {} elements", shape.len()),
+                got: self.data.len().to_string(),
+            });
+        }
+        Self::new(
+            shape,
+            match &self.data {
+                HostData::F32(v) => HostData::F32(v[..len].to_vec()),
+                HostData::F64(v) => HostData::F64(v[..len].to_vec()),
+                HostData::U32(v) => HostData::U32(v[..len].to_vec()),
+                HostData::I32(v) => HostData::I32(v[..len].to_vec()),
+                HostData::U8(v) => HostData::U8(v[..len].to_vec()),
+                HostData::Rgba8(v) => HostData::Rgba8(v[..len].to_vec()),
+            },
+        )
+    }
+
     /// The numbers as single precision, whatever they are stored as (pixels as their four bytes in a row).
     pub fn to_f32(&self) -> Vec<f32> {
         self.to_f64().into_iter().map(|x| x as f32).collect()

@@ -369,9 +369,12 @@ const OFFSETS: [[u64; 3]; 5] = [[0, 0, 0], [64, 272, 4], [272, 64, 256], [4, 8, 
 
 fn odd_offsets(backend: &WgpuBackend) -> Result<(), Wrong> {
     OFFSETS.iter().try_for_each(|&offsets| product_at(backend, offsets))?;
-    for variant in ["tile64", "plain", "texture"] {
+    let whole = [64, 272, 4];
+    for (variant, offsets) in
+        [("tile64", whole), ("plain", whole), ("texture", whole), ("texture_shift", [4, 8, 12])]
+    {
         let held = backend.with_variants(Some(format!("matmul/{variant}")));
-        product_at(&held, [64, 272, 4]).map_err(|e| Wrong(format!("{variant}: {}", e.0)))?;
+        product_at(&held, offsets).map_err(|e| Wrong(format!("{variant}: {}", e.0)))?;
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-// Patches of a picture as rows: one thread per number of the result.
-// image [rows, cols, channels], out [1, 1, n, p] with p = patch * patch * channels, channel fastest.
+// Patches of a picture as rows: one thread per pixel of a patch, so that the divisions that find its place serve all of its
+// channels. image [rows, cols, channels], out [1, 1, n, p] with p = patch * patch * channels, channel fastest.
 @group(0) @binding(1) var<storage, read> image: array<f32>;
 @group(0) @binding(2) var<storage, read_write> out: array<f32>;
 
@@ -7,16 +7,25 @@
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u, @builtin(local_invocation_index) thread: u32) {
   let group = linear_group(id, count);
   if (group >= params.groups) { return; }
+  let side = params.patch_size;
+  let channels = params.channels;
   let at = group * 64u + thread;
-  if (at >= params.n * params.p) { return; }
-  let token = params.first_token + at / params.p;
-  let channel = at % params.channels;
-  let pixel = at % params.p / params.channels;
-  let half_patch = params.patch_size / 2u;
-  let cell = vec2u(token % params.grid_cols, token / params.grid_cols) * params.stride + params.stride / 2u;
+  let local_token = at / (side * side);
+  if (local_token >= params.n) { return; }
+  let pixel = at - local_token * side * side;
+  let token = params.first_token + local_token;
+  let token_row = token / params.grid_cols;
+  let pixel_row = pixel / side;
+  let cell = vec2u(token - token_row * params.grid_cols, token_row) * params.stride + params.stride / 2u;
   // The given rows are those of the picture from first_row on.
-  let corner = vec2i(cell + vec2u(pixel % params.patch_size, pixel / params.patch_size)) - i32(half_patch)
+  let corner = vec2i(cell + vec2u(pixel - pixel_row * side, pixel_row)) - i32(side / 2u)
     - vec2i(0, i32(params.first_row));
   let place = vec2u(clamp(corner, vec2i(0), vec2i(i32(params.cols) - 1, i32(params.rows) - 1)));
-  out[params.out_at + at] = image[params.image_at + (place.y * params.cols + place.x) * params.channels + channel];
+  var from_image = params.image_at + (place.y * params.cols + place.x) * channels;
+  var to = params.out_at + at * channels;
+  for (var channel = 0u; channel < channels; channel++) {
+    out[to] = image[from_image];
+    to += 1u;
+    from_image += 1u;
+  }
 }

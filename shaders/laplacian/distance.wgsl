@@ -12,7 +12,12 @@ fn gap1(x: f32, y: f32) -> f32 {
   return t * t;
 }
 
-fn finish(distance: f32, head: u32) -> f32 {
+// Callers fetch it once, before their loops: on software drivers a storage load costs as much as eight distances.
+fn bandwidth_of(head: u32) -> f32 {
+  return lambda[params.lambda_at + head];
+}
+
+fn finish(distance: f32, bandwidth: f32) -> f32 {
   if (OUTPUT == 1u) { return distance; }
-  return exp_accurate(-distance / lambda[params.lambda_at + head]);
+  return exp_accurate(-distance / bandwidth);
 }

@@ -11,10 +11,10 @@ fn kept_column(batch: u32, col: u32) -> bool {
   return y_keep[params.y_keep_at + batch / params.h * params.y_keep_b + batch % params.h * params.y_keep_h + col] != 0u;
 }
 
-fn entry(batch: u32, row: u32, col: u32, distance: f32) -> f32 {
+fn entry(batch: u32, row: u32, col: u32, distance: f32, bandwidth: f32) -> f32 {
   var value = 0.0;
   let kept = kept_row(batch, row) && kept_column(batch, col) && (SQUARE == 0u || kept_column(batch, row));
-  if (kept) { value = finish(distance, batch % params.h); }
+  if (kept) { value = finish(distance, bandwidth); }
   if (SQUARE != 0u && row == col) {
     if (!kept) { value = 1.0; }
     value += params.diagonal;

@@ -34,6 +34,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
     at_y += vec4u(1u);
   }
   let batch = params.batch_from + local_batch;
+  let bandwidth = bandwidth_of(batch % params.h);
   for (var r = 0u; r < 4u; r++) {
     var line = c0;
     if (r == 1u) { line = c1; }
@@ -43,7 +44,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
       let row = row0 + r;
       let col = col0 + c;
       if (row < params.n && col < params.m) {
-        out[params.out_at + (local_batch * params.n + row) * params.m + col] = entry(batch, row, col, line[c]);
+        out[params.out_at + (local_batch * params.n + row) * params.m + col] = entry(batch, row, col, line[c], bandwidth);
       }
     }
   }

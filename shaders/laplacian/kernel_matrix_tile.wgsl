@@ -25,10 +25,11 @@ fn load_y(start: u32, row: u32, k: u32) -> f32 {
 fn store(local_batch: u32, row: u32, col: u32, lo: vec4f, hi: vec4f) {
   if (row >= params.n) { return; }
   let batch = params.batch_from + local_batch;
+  let bandwidth = bandwidth_of(batch % params.h);
   for (var c = 0u; c < 8u; c++) {
     if (col + c < params.m) {
       let distance = select(hi[c & 3u], lo[c & 3u], c < 4u);
-      out[params.out_at + (local_batch * params.n + row) * params.m + col + c] = entry(batch, row, col + c, distance);
+      out[params.out_at + (local_batch * params.n + row) * params.m + col + c] = entry(batch, row, col + c, distance, bandwidth);
     }
   }
 }

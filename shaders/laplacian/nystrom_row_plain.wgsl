@@ -26,7 +26,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   let key = group % key_groups * 64u + thread;
   if (key >= params.n) { return; }
   let batch = params.batch_from + local_batch;
-  let head = batch % params.h;
+  let bandwidth = bandwidth_of(batch % params.h);
   let k_start = params.k_at + (local_batch * params.n + key) * params.d;
   let w_start = params.weights_at + (local_batch * params.r + query) * params.mw;
   var sum = weights[w_start + params.m];
@@ -34,7 +34,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
     let l_start = params.landmarks_at + (local_batch * params.m + l) * params.d;
     var distance = 0.0;
     for (var c = 0u; c < params.d; c++) { distance += gap1(k[k_start + c], landmarks[l_start + c]); }
-    sum += weights[w_start + l] * finish(distance, head);
+    sum += weights[w_start + l] * finish(distance, bandwidth);
   }
   if (HAS_SCALE) { sum *= scale[params.scale_at + local_batch * params.n + key]; }
   if (HAS_SHARE) { sum += params.constant * share[params.share_at + local_batch]; } else { sum += params.constant; }

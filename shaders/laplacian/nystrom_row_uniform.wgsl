@@ -26,7 +26,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   let key = group % key_groups * 64u + thread;
   if (key >= params.n) { return; }
   let batch = params.batch_from + local_batch;
-  let head = batch % params.h;
+  let bandwidth = bandwidth_of(batch % params.h);
   let k_start = params.k_at / 4u + (local_batch * params.n + key) * D4;
   let k0 = k[k_start];
   var k1 = vec4f(); if (D4 > 1u) { k1 = k[k_start + 1u]; }
@@ -66,7 +66,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
     if (D4 > 14u) { gaps += gap4(k14, landmarks[l_start + 14u]); }
     if (D4 > 15u) { gaps += gap4(k15, landmarks[l_start + 15u]); }
     let at = w_start + l;
-    sum += weights[at >> 2u][at & 3u] * finish((gaps.x + gaps.y) + (gaps.z + gaps.w), head);
+    sum += weights[at >> 2u][at & 3u] * finish((gaps.x + gaps.y) + (gaps.z + gaps.w), bandwidth);
     l_start += D4;
   }
   if (HAS_SCALE) { sum *= scale[params.scale_at + local_batch * params.n + key]; }

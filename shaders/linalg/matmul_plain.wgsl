@@ -41,6 +41,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
     at_a += vec4u(a_step);
     at_w += vec4u(w_step);
   }
+  let e = epilogue_of(local_batch);
   for (var r = 0u; r < 4u; r++) {
     var line = c0;
     if (r == 1u) { line = c1; }
@@ -50,7 +51,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
       let row = row0 + r;
       let col = col0 + c;
       if (row < params.n && col < params.p) {
-        out[params.out_at + (local_batch * params.n + row) * params.p + col] = epilogue(local_batch, row, col, line[c]);
+        out[e.out_from + row * e.columns + col] = epilogue(e, row, col, line[c]);
       }
     }
   }

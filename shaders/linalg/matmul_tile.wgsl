@@ -25,12 +25,12 @@ fn load_w(start: u32, k: u32, col: u32, depth: u32) -> f32 {
   return w[start + k * params.wc + col];
 }
 
-fn store(local_batch: u32, row: u32, col: u32, lo: vec4f, hi: vec4f) {
+fn store(e: Epilogue, row: u32, col: u32, lo: vec4f, hi: vec4f) {
   if (row >= params.n) { return; }
   for (var c = 0u; c < 8u; c++) {
-    if (col + c < params.p) {
+    if (col + c < e.columns) {
       let x = select(hi[c & 3u], lo[c & 3u], c < 4u);
-      out[params.out_at + (local_batch * params.n + row) * params.p + col + c] = epilogue(local_batch, row, col + c, x);
+      out[e.out_from + row * e.columns + col + c] = epilogue(e, row, col + c, x);
     }
   }
 }
@@ -96,12 +96,13 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
 
   let row = row0 + 8u * ty;
   let col = col0 + 8u * tx;
-  store(local_batch, row, col, c00, c01);
-  store(local_batch, row + 1u, col, c10, c11);
-  store(local_batch, row + 2u, col, c20, c21);
-  store(local_batch, row + 3u, col, c30, c31);
-  store(local_batch, row + 4u, col, c40, c41);
-  store(local_batch, row + 5u, col, c50, c51);
-  store(local_batch, row + 6u, col, c60, c61);
-  store(local_batch, row + 7u, col, c70, c71);
+  let e = epilogue_of(local_batch);
+  store(e, row, col, c00, c01);
+  store(e, row + 1u, col, c10, c11);
+  store(e, row + 2u, col, c20, c21);
+  store(e, row + 3u, col, c30, c31);
+  store(e, row + 4u, col, c40, c41);
+  store(e, row + 5u, col, c50, c51);
+  store(e, row + 6u, col, c60, c61);
+  store(e, row + 7u, col, c70, c71);
 }

@@ -12,7 +12,7 @@ pub mod wgpu;
 
 use crate::error::{Error, Result};
 use crate::graph::{Graph, PassId, Schedule};
-use crate::kernel::KernelParams;
+use crate::kernel::{Caps, KernelParams};
 use crate::tensor::{HostTensor, Tensor};
 use std::fmt::Debug;
 
@@ -102,6 +102,18 @@ pub struct Timings {
     pub cpu_seconds: f64,
 }
 
+/// What several runs in one submission took, each.
+#[derive(Clone, Copy, Debug)]
+pub struct Burst {
+    /// Seconds of one run by the device's timestamps, copies between its steps included; `None` where there are none to
+    /// be believed.
+    pub device_seconds: Option<f64>,
+    /// Seconds of one run by the host's clock, its share of encoding and submission included.
+    pub wall_seconds: f64,
+    /// Seconds of processor time of the whole process for one run, its share of encoding and submission included.
+    pub cpu_seconds: f64,
+}
+
 /// Bytes that a program holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
@@ -131,6 +143,21 @@ pub trait Backend: Debug + Send + Sync {
     ///
     /// Errors: a graph that does not schedule, a slice that does not fit, a shader the driver refuses, a lost device.
     fn compile(&self, graph: &Graph) -> Result<Box<dyn Program>>;
+
+    /// What it offers to kernels; `None` where kernels have no variants.
+    fn device_caps(&self) -> Option<&Caps> {
+        None
+    }
+
+    /// The same device with some kernels held to given variants: `matmul/plain,kernel_matrix/tile64`.
+    ///
+    /// Errors: [`Error::Unsupported`] where kernels have no variants.
+    fn held_to(&self, variants: &str) -> Result<Box<dyn Backend>> {
+        Err(Error::Unsupported {
+            device: self.info().name,
+            missing: format!("has no variants such as {variants}; choose a GPU or a software adapter"),
+        })
+    }
 }
 
 /// A compiled graph.
@@ -149,6 +176,16 @@ pub trait Program: Debug + Send {
     ///
     /// Errors: an input that was never given, a lost device.
     fn run(&mut self) -> Result<Timings>;
+
+    /// Runs all steps `repeats` times, in one submission where there is such a thing, and waits.
+    ///
+    /// Errors: as [`Program::run`].
+    fn run_burst(&mut self, repeats: u32) -> Result<Burst> {
+        let watch = Stopwatch::start();
+        (0..repeats).try_for_each(|_| self.run().map(drop))?;
+        let ((wall, cpu), share) = (watch.seconds(), f64::from(repeats.max(1)));
+        Ok(Burst { device_seconds: None, wall_seconds: wall / share, cpu_seconds: cpu / share })
+    }
 
     /// The numbers of an output after the last run (f64 from the CPU backend).
     ///

@@ -1,12 +1,272 @@
-//! `wgattn bench`.
+//! `wgattn bench`: times kernels as users run them, beside the device's own peaks and the error against f64.
 
-use super::Outcome;
+use super::{Failure, Outcome, notice, open_device, print_line};
+use crate::backend::{Backend, DeviceKind};
+use crate::bench::{self, Options, Peaks, Point, Row, Scaling, measure};
+use crate::error::Error;
+use crate::graph::human_bytes;
+use crate::kernel::{Case, KernelSpec};
+use crate::whole_file::write_whole;
+use serde_json::{Value, json};
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
 
 /// Arguments of `wgattn bench`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {}
+pub(super) struct Args {
+    /// Part of a kernel's name (`probe` for the probes themselves), or `scaling` for time and memory of Nyström attention over tokens
+    filter: Option<String>,
+    /// auto, cpu, or the index, name or backend of an adapter (see `wgattn devices`)
+    #[arg(long, default_value = "auto")]
+    device: String,
+    /// Variant to hold kernels to, or all for a row per variant that suits
+    #[arg(long)]
+    variant: Option<String>,
+    /// Part of a case's name
+    #[arg(long)]
+    case: Option<String>,
+    /// Least seconds per row (five runs are the least in any case)
+    #[arg(long, default_value_t = 0.5, value_parser = parse_seconds)]
+    seconds: f64,
+    /// Token counts of `scaling`
+    #[arg(long, value_delimiter = ',', default_value = "4096,16384,65536,262144")]
+    tokens: Vec<u32>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Also write the rows as CSV
+    #[arg(long)]
+    csv: Option<PathBuf>,
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse::<f64>().map_err(|e| e.to_string())?;
+    match seconds.is_finite() && (0.0..=3600.0).contains(&seconds) {
+        true => Ok(seconds),
+        false => Err("expected 0 to 3600".into()),
+    }
+}
+
+/// Says on a terminal what is being measured, and wipes it out again.
+fn progress(text: &str) {
+    let mut err = std::io::stderr();
+    if err.is_terminal() {
+        let _ = write!(err, "\r\x1b[2K{text}");
+        let _ = err.flush();
+    }
+}
 
 /// Runs the subcommand.
-pub(super) fn run(_: &Args) -> Outcome {
-    Ok(())
+pub(super) fn run(args: &Args) -> Outcome {
+    if args.filter.as_deref() == Some("scaling") {
+        return scaling(args);
+    }
+    let cases = bench::select(args.filter.as_deref(), args.case.as_deref());
+    if cases.is_empty() {
+        let all: Vec<String> =
+            bench::select(None, None).iter().map(|(k, c)| format!("{}/{}", k.name, c.name)).collect();
+        return Err(Failure(format!(
+            "no benchmark matches kernel {:?} and case {:?}; there are [{}]",
+            args.filter.as_deref().unwrap_or("any"),
+            args.case.as_deref().unwrap_or("any"),
+            all.join(", ")
+        )));
+    }
+    let plan: Vec<(&KernelSpec, &Case, Option<&str>)> = cases
+        .into_iter()
+        .flat_map(|(spec, case)| {
+            wanted(spec, args.variant.as_deref()).into_iter().map(move |v| (spec, case, v))
+        })
+        .collect();
+    if plan.is_empty() {
+        let variant = args.variant.as_deref().unwrap_or("any");
+        return Err(Failure(format!(
+            "no kernel that matches has a variant {variant:?}; see `wgattn shaders KERNEL`"
+        )));
+    }
+    let backend = open_device(&args.device)?;
+    let options = Options { seconds: args.seconds, ..Options::default() };
+    progress("peaks");
+    let peaks = peaks(backend.as_ref(), options)?;
+    progress("");
+    if !args.json {
+        print_line(&device_line(backend.as_ref()))?;
+        if backend.info().kind != DeviceKind::Reference {
+            print_line(&peaks.text())?;
+        }
+    }
+    let mut rows: Vec<Row> = Vec::new();
+    for (number, (spec, case, variant)) in plan.iter().enumerate() {
+        progress(&format!("{}/{} {}/{}", number + 1, plan.len(), spec.name, case.name));
+        let row =
+            row(backend.as_ref(), spec, case, *variant, args.variant.as_deref() == Some("all"), options);
+        progress("");
+        let Some(row) = row else { continue };
+        if !args.json {
+            print_line(&row.text(&peaks))?;
+        }
+        rows.push(row);
+    }
+    if args.json {
+        let all = json!({
+            "device": device_json(backend.as_ref()),
+            "peaks": peaks.json(),
+            "rows": rows.iter().map(|r| r.json(&peaks)).collect::<Vec<_>>(),
+        });
+        print_line(&serde_json::to_string_pretty(&all)?)?;
+    }
+    if let Some(path) = &args.csv {
+        let text = bench::csv(&rows, &peaks);
+        write_whole(path, |mut file| file.write_all(text.as_bytes()))
+            .map_err(|e| Failure(format!("{}: {e}", path.display())))?;
+    }
+    match rows.iter().filter(|r| r.failure().is_some()).count() {
+        0 => Ok(()),
+        failed => Err(Failure(format!("{failed} of {} rows failed", rows.len()))),
+    }
+}
+
+/// The reference has no peaks worth comparing with.
+fn peaks(backend: &dyn Backend, options: Options) -> Result<Peaks, Failure> {
+    match backend.info().kind {
+        DeviceKind::Reference => Ok(Peaks::default()),
+        _ => Ok(Peaks::of(backend, options)?),
+    }
+}
+
+/// Variants of a kernel that were asked for; `None` stands for the device's own choice.
+fn wanted(spec: &'static KernelSpec, asked: Option<&str>) -> Vec<Option<&'static str>> {
+    let names = bench::variants_of(spec);
+    match asked {
+        None => vec![None],
+        Some("all") if names.is_empty() => vec![None],
+        Some("all") => names.into_iter().map(Some).collect(),
+        Some(name) => names.into_iter().filter(|n| *n == name).map(Some).collect(),
+    }
+}
+
+/// One row; `None` for a variant that does not suit when all were asked for.
+fn row(
+    backend: &dyn Backend,
+    spec: &'static KernelSpec,
+    case: &Case,
+    variant: Option<&str>,
+    all: bool,
+    options: Options,
+) -> Option<Row> {
+    let outcome = match variant {
+        None => measure(backend, spec, case, options),
+        Some(name) => backend
+            .held_to(&format!("{}/{name}", spec.name))
+            .and_then(|held| measure(held.as_ref(), spec, case, options)),
+    };
+    if all && variant.is_some() && matches!(outcome, Err(Error::Unsupported { .. })) {
+        return None;
+    }
+    Some(Row {
+        kernel: spec.name.into(),
+        case: case.name.into(),
+        variant: variant.map(Into::into),
+        outcome: outcome.map_err(|e| Failure::from(e).0),
+    })
+}
+
+fn device_json(backend: &dyn Backend) -> Value {
+    let info = backend.info();
+    json!({ "name": info.name, "backend": info.backend, "type": info.kind.to_string(), "driver": info.driver })
+}
+
+fn device_line(backend: &dyn Backend) -> String {
+    let info = backend.info();
+    let badge = if info.kind == DeviceKind::Software { " · software driver: judge by CPU time" } else { "" };
+    format!("{} · {} · {}{badge}", info.name, info.backend, info.driver)
+}
+
+/// Time and memory over tokens.
+fn scaling(args: &Args) -> Outcome {
+    let backend = open_device(&args.device)?;
+    if !args.json {
+        print_line(&device_line(backend.as_ref()))?;
+        print_line(
+            "nystrom_attention, 8 heads, d = 32, 49 landmarks; time of the steps that grow with the tokens",
+        )?;
+    }
+    let mut scaling = Scaling::default();
+    let mut failed = Vec::new();
+    for &tokens in &args.tokens {
+        progress(&format!("{tokens} tokens"));
+        let point = Point::measure(backend.as_ref(), tokens, args.seconds.max(2.0));
+        progress("");
+        match point {
+            Ok(point) => {
+                if !args.json {
+                    print_line(&point_line(&point))?;
+                }
+                scaling.points.push(point);
+            }
+            Err(error) => {
+                let failure = Failure::from(error).0;
+                notice(format_args!("{tokens} tokens: {failure}"));
+                failed.push(json!({ "tokens": tokens, "failure": failure }));
+            }
+        }
+    }
+    let slopes = [
+        ("time", scaling.time_slope()),
+        ("clock_time", scaling.clock_slope()),
+        ("memory", scaling.memory_slope()),
+        ("memory_without_slices", scaling.unsliced_slope()),
+    ];
+    if args.json {
+        let points: Vec<Value> =
+            scaling.points.iter().map(point_json).chain(failed.iter().cloned()).collect();
+        let slopes: serde_json::Map<String, Value> =
+            slopes.iter().map(|(n, s)| ((*n).into(), json!(s))).collect();
+        let all = json!({ "device": device_json(backend.as_ref()), "points": points, "slopes": slopes });
+        print_line(&serde_json::to_string_pretty(&all)?)?;
+    } else {
+        let say = |(name, slope): &(&str, Option<f64>)| {
+            let value = slope.map_or_else(|| "needs two measurable points".into(), |s| format!("{s:.3}"));
+            format!("{} {value}", name.replace('_', " "))
+        };
+        print_line(&format!(
+            "slopes in logarithms: {}",
+            slopes.iter().map(say).collect::<Vec<_>>().join(", ")
+        ))?;
+    }
+    match failed.len() {
+        0 => Ok(()),
+        count => Err(Failure(format!("{count} of {} token counts failed", args.tokens.len()))),
+    }
+}
+
+fn point_line(p: &Point) -> String {
+    let cpu = p.cpu_seconds.map_or_else(String::new, |s| format!(", {:.1} ms CPU", 1e3 * s));
+    let other = p.other_seconds.map_or_else(String::new, |s| format!(", other steps {:.1} ms", 1e3 * s));
+    let unsliced = p.unsliced.map_or_else(String::new, |b| format!(" ({} without slices)", human_bytes(b)));
+    format!(
+        "{:>8} tokens  {:.1} ms{cpu}{other}; {} transient{unsliced}, {} staging, {} inputs and outputs",
+        p.tokens,
+        1e3 * p.seconds,
+        human_bytes(p.memory.transient),
+        human_bytes(p.memory.staging),
+        human_bytes(p.memory.external)
+    )
+}
+
+fn point_json(p: &Point) -> Value {
+    json!({
+        "tokens": p.tokens,
+        "seconds": p.seconds,
+        "cpu_seconds": p.cpu_seconds,
+        "other_seconds": p.other_seconds,
+        "wall_seconds": p.wall_seconds,
+        "samples": p.samples,
+        "memory_bytes": {
+            "transient": p.memory.transient,
+            "transient_without_slices": p.unsliced,
+            "staging": p.memory.staging,
+            "inputs_and_outputs": p.memory.external,
+        },
+    })
 }

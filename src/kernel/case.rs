@@ -68,7 +68,13 @@ impl Concrete {
     ///
     /// Errors: a case whose own data do not have its shapes.
     pub fn of(spec: &'static KernelSpec, case: &Case) -> Result<Self> {
-        let dims = Dims::of(case.dims);
+        Self::with_dims(spec, case, Dims::of(case.dims))
+    }
+
+    /// A case's tensors with other sizes.
+    ///
+    /// Errors: as [`Self::of`].
+    pub fn with_dims(spec: &'static KernelSpec, case: &Case, dims: Dims) -> Result<Self> {
         let mut shapes = Vec::new();
         let mut inputs = Vec::new();
         for (index, port) in spec.ports.iter().enumerate() {
@@ -108,6 +114,26 @@ impl Concrete {
         function(&mut args)?;
         let outputs = args.into_outputs()?.into_iter().zip(&self.shapes).zip(self.spec.ports);
         outputs.map(|((b, s), p)| b.zip(*s).map(|(b, s)| b.to_host(s, p.dtype)).transpose()).collect()
+    }
+
+    /// The same numbers for the first head of the first batch element only: a sample for large cases.
+    ///
+    /// Errors: none for tensors that fit their ports.
+    pub fn first_head(&self) -> Result<Self> {
+        let mut part = self.clone();
+        for name in ["b", "h"] {
+            if self.dims.find(name).is_some() {
+                part.dims.set(name, 1);
+            }
+        }
+        for (index, port) in self.spec.ports.iter().enumerate() {
+            let Some(shape) = self.shapes[index] else { continue };
+            let one = |(&size, name): (&u32, &&str)| if matches!(*name, "b" | "h") { 1 } else { size };
+            let shape = Shape::new(&shape.dims().iter().zip(port.dims).map(one).collect::<Vec<_>>())?;
+            part.shapes[index] = Some(shape);
+            part.inputs[index] = self.inputs[index].as_ref().map(|i| i.beginning(shape)).transpose()?;
+        }
+        Ok(part)
     }
 
     /// Outputs in port order, in f64.

@@ -277,6 +277,9 @@ pub mod wgsl_module {
     /// Reading a byte mask four to a word.
     pub const BYTES: &Shared =
         &Shared { file: "shared/bytes.wgsl", body: include_str!("../../shaders/shared/bytes.wgsl") };
+    /// Reading tensors that come as textures.
+    pub const TEXELS: &Shared =
+        &Shared { file: "shared/texels.wgsl", body: include_str!("../../shaders/shared/texels.wgsl") };
 }
 
 /// A function that records the smaller passes of a kernel.

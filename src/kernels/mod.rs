@@ -29,6 +29,8 @@ kernels! {
     image { to_linear, oklab, patchify, colormap, depthwise_conv }
     /// Searches for what should not be there.
     check { find_nonfinite, nonfinite_parts, nonfinite_merge }
+    /// What a device can do at best, for `wgattn bench`.
+    probe { probe_fma, probe_copy, probe_exp }
     /// Attention forms whose cost is all pairs of tokens.
     attention {
         attention_rows, attention_merge, exact_attention, exact_row, key_moments, exact_attention_whitened,

@@ -291,4 +291,12 @@ impl Backend for WgpuBackend {
     fn compile(&self, graph: &Graph) -> Result<Box<dyn Program>> {
         Ok(Box::new(self.prepare(graph)?))
     }
+
+    fn device_caps(&self) -> Option<&Caps> {
+        Some(self.caps())
+    }
+
+    fn held_to(&self, variants: &str) -> Result<Box<dyn Backend>> {
+        Ok(Box::new(self.with_variants(Some(variants.into()))))
+    }
 }

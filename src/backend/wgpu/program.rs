@@ -7,7 +7,9 @@ use super::pipeline::{Pipeline, fits, pipeline};
 use super::readback::{Origin, Ticket, row_pitch};
 use super::window::{Window, fold, windows};
 use super::{Core, Progress, WgpuBackend};
-use crate::backend::{Memory, Program, StepTime, Stopwatch, TimingSource, Timings, check_write, known};
+use crate::backend::{
+    Burst, Memory, Program, StepTime, Stopwatch, TimingSource, Timings, check_write, known,
+};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Kind, Lowering, PassId, Schedule, Step, TensorInfo};
 use crate::kernel::wgsl::{ParamWord, TEXTURE_WIDTH, UNIFORM_BYTES, compose, param_words};
@@ -269,12 +271,23 @@ impl WgpuProgram {
     }
 
     /// Resources for the ports that the variant reads through copies.
-    fn stage(&mut self, step: &Step, variant: &Variant, window: &Window) -> Result<Vec<Copy>> {
+    fn stage(
+        &mut self,
+        step: &Step,
+        variant: &Variant,
+        window: &Window,
+    ) -> std::result::Result<Vec<Copy>, Refusal> {
         let mut copies = Vec::new();
         for (number, (name, class)) in variant.classes.iter().enumerate() {
             let index = step.kernel.port_index(name).unwrap_or_default();
             let (Some(tensor), Some(part)) = (step.args[index], window.ports[index]) else { continue };
-            let bytes = part.len * tensor.dtype().bytes();
+            let from = self.schedule.base(tensor).0;
+            let (offset, bytes) = staged(*class, part.from, part.len, tensor.dtype());
+            match self.object(from)? {
+                Object::Buffer { buffer, .. } if offset + bytes <= buffer.size() => {}
+                // A host's buffer that ends within a texel.
+                _ => return Err(Refusal::Unsuitable),
+            }
             let rows =
                 u32::try_from(bytes.div_ceil(u64::from(TEXTURE_WIDTH) * 16)).unwrap_or(u32::MAX).max(1);
             let key = (*class, if *class == Class::Texture { rows.next_power_of_two() } else { 0 }, number);
@@ -287,8 +300,7 @@ impl WgpuProgram {
                     stage
                 }
             };
-            let from = self.schedule.base(tensor).0;
-            copies.push(Copy { from, offset: part.from * tensor.dtype().bytes(), bytes, to });
+            copies.push(Copy { from, offset, bytes, to });
         }
         Ok(copies)
     }
@@ -423,9 +435,18 @@ impl WgpuProgram {
             ParamWord::BatchFrom => word32(window.batch_from),
             ParamWord::Groups => word32(launch.groups),
             ParamWord::At(i) => {
-                let staged = prepared.variant.classes.iter().any(|(n, _)| *n == step.kernel.ports[i].name);
-                let place = step.args[i].map_or(0, |t| self.aligned(t, part(i).from).1);
-                (if staged { 0 } else { place as u32 }).wrapping_sub(part(i).before as u32).to_le_bytes()
+                let class = prepared
+                    .variant
+                    .classes
+                    .iter()
+                    .find(|(n, _)| *n == step.kernel.ports[i].name)
+                    .map(|c| c.1);
+                let place = match class {
+                    Some(Class::Texture) => part(i).from % 4,
+                    Some(Class::Uniform) => 0,
+                    _ => step.args[i].map_or(0, |t| self.aligned(t, part(i).from).1),
+                };
+                (place as u32).wrapping_sub(part(i).before as u32).to_le_bytes()
             }
             ParamWord::StrideB(i) => word32(part(i).strides.0),
             ParamWord::StrideH(i) => word32(part(i).strides.1),
@@ -863,6 +884,15 @@ fn allowed(list: &str, kernel: &str, variant: &str) -> bool {
     of_kernel.peek().is_none() || of_kernel.any(|(_, v)| v == variant)
 }
 
+/// Bytes of a buffer to copy for elements of a port: texels are whole, so a copy may begin and end a little outside.
+fn staged(class: Class, from: u64, len: u64, dtype: DType) -> (u64, u64) {
+    if class != Class::Texture {
+        return (from * dtype.bytes(), len * dtype.bytes());
+    }
+    let first = from / 4 * 4;
+    (first * 4, (from + len - first).next_multiple_of(4) * 4)
+}
+
 enum Refusal {
     Unsuitable,
     Error(Error),
@@ -923,6 +953,27 @@ impl Program for WgpuProgram {
         Ok(Timings { source, steps, wall_seconds, cpu_seconds })
     }
 
+    fn run_burst(&mut self, repeats: u32) -> Result<Burst> {
+        let queries =
+            if self.core.timestamps { Some(super::timing::Queries::new(&self.core)?) } else { None };
+        let watch = Stopwatch::start();
+        let mut encoder = self.encoder();
+        self.encode_uploads(&mut encoder)?;
+        queries.iter().for_each(|q| q.mark(&mut encoder, 0));
+        (0..repeats).for_each(|_| self.encode_steps(&mut encoder, 0..self.steps.len()));
+        queries.iter().for_each(|q| q.mark(&mut encoder, 1));
+        queries.iter().for_each(|q| q.resolve(&mut encoder));
+        self.submit(encoder, &self.schedule.label)?;
+        let (wall, cpu) = watch.seconds();
+        let stamped = match &queries {
+            Some(queries) => queries.seconds(&self.core, wall)?,
+            None => None,
+        };
+        let share = f64::from(repeats.max(1));
+        let device_seconds = stamped.map(|s| s / share);
+        Ok(Burst { device_seconds, wall_seconds: wall / share, cpu_seconds: cpu / share })
+    }
+
     fn read(&mut self, tensor: Tensor) -> Result<HostTensor> {
         let mut encoder = self.encoder();
         let ticket = self.readback(tensor, &mut encoder)?;
@@ -973,7 +1024,8 @@ fn storage(core: &Core, label: &str, bytes: u64, contents: Option<&[u8]>) -> Res
     }
     let usage =
         ::wgpu::BufferUsages::STORAGE | ::wgpu::BufferUsages::COPY_SRC | ::wgpu::BufferUsages::COPY_DST;
-    let size = bytes.next_multiple_of(4);
+    // Whole texels, for variants that read through textures.
+    let size = bytes.next_multiple_of(16);
     match contents {
         None => core.checked(label, || buffer(core, label, size, usage)),
         Some(contents) => core.checked(label, || filled(core, label, size, usage, &[(0, contents)]))?,

@@ -1,4 +1,4 @@
-//! Timestamps of one pass, and when not to believe them.
+//! Timestamps of a pass or of a whole run, and when not to believe them.
 
 use super::Core;
 use crate::error::Result;
@@ -56,6 +56,19 @@ impl Queries {
             beginning_of_pass_write_index: Some(0),
             end_of_pass_write_index: Some(1),
         }
+    }
+
+    /// Writes one of the two timestamps between passes: 0 begins, 1 ends.
+    pub(super) fn mark(&self, encoder: &mut ::wgpu::CommandEncoder, index: u32) {
+        let writes = ::wgpu::ComputePassTimestampWrites {
+            query_set: &self.set,
+            beginning_of_pass_write_index: (index == 0).then_some(0),
+            end_of_pass_write_index: (index == 1).then_some(1),
+        };
+        let _empty = encoder.begin_compute_pass(&::wgpu::ComputePassDescriptor {
+            label: Some("wgattn/timestamp"),
+            timestamp_writes: Some(writes),
+        });
     }
 
     pub(super) fn resolve(&self, encoder: &mut ::wgpu::CommandEncoder) {

@@ -5,6 +5,10 @@ use crate::kernel::wgsl::{TEXTURE_WIDTH, UNIFORM_BYTES};
 use crate::kernel::{Caps, Class, KernelSpec, Port, Variant};
 use crate::tensor::{DType, Dims, Shape};
 
+/// Most bytes of a tensor that are copied into a texture at a time: copies are to stay small beside the tensors, and
+/// windows of this size hold enough work to pay for their dispatch.
+const STAGED_TEXTURE_BYTES: u64 = 16 << 20;
+
 /// One dispatch of a step.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
@@ -97,7 +101,11 @@ pub(crate) fn windows(
             // The binding may begin up to one alignment before the part.
             Class::Storage => caps.storage_binding.saturating_sub(u64::from(caps.storage_alignment)),
             Class::Uniform => UNIFORM_BYTES,
-            Class::Texture => u64::from(TEXTURE_WIDTH) * u64::from(caps.texture_rows) * 16,
+            Class::Texture => {
+                let all = u64::from(TEXTURE_WIDTH) * u64::from(caps.texture_rows) * 16;
+                // The copy may begin up to three words before the part.
+                all.min(STAGED_TEXTURE_BYTES) - 16
+            }
         };
         let unit = if headed && d.len() > 2 {
             units.iter().find(|(n, _)| *n == port.dims[2]).map(|u| u64::from(u.1))

@@ -102,7 +102,7 @@ fn numbers(dims: &Dims) -> f64 {
 }
 
 static VARIANTS: &[Variant] = &[Variant {
-    name: "element",
+    name: "pixel",
     file: "image/patchify.wgsl",
     body: include_str!("../../../shaders/image/patchify.wgsl"),
     shared: &[GROUP],
@@ -111,12 +111,12 @@ static VARIANTS: &[Variant] = &[Variant {
     vec4: &[],
     constants: no_constants,
     suits: always,
-    grid: |d, _| (u64::from(d.size("n")) * u64::from(d.size("p"))).div_ceil(64),
+    grid: |d, _| (u64::from(d.size("n")) * u64::from(d.size("p") / d.size("channels").max(1))).div_ceil(64),
     loads: |d| Loads {
         storage: numbers(d),
         ..Loads::default()
     },
-    rounds: few_rounds,
+    rounds: |d| u64::from(d.size("channels")),
     subgroups: false,
 }];
 

@@ -10,7 +10,7 @@
 
 use crate::error::Result;
 use crate::graph::Graph;
-use crate::kernel::wgsl_module::{EXP, GROUP, Shared};
+use crate::kernel::wgsl_module::{EXP, GROUP, Shared, TEXELS};
 use crate::kernel::*;
 use crate::tensor::{DType, Dims, Tensor};
 use crate::{params, reference};
@@ -119,9 +119,9 @@ static VARIANTS: &[Variant] = &[
         name: "uniform",
         file: "laplacian/kernel_matrix_uniform.wgsl",
         body: include_str!("../../../shaders/laplacian/kernel_matrix_uniform.wgsl"),
-        shared: &[GROUP, EXP, DISTANCE, KERNEL_MATRIX],
-        preferred_on: &[Driver::Llvmpipe],
-        classes: &[("y", Class::Uniform)],
+        shared: &[GROUP, TEXELS, EXP, DISTANCE, KERNEL_MATRIX],
+        preferred_on: &[Driver::Llvmpipe, Driver::SwiftShader],
+        classes: &[("x", Class::Texture), ("y", Class::Uniform)],
         vec4: &["x", "y"],
         constants: |d| vec![("D4", Constant::U32(d.size("d") / 4))],
         suits: |d, _, _| {
@@ -130,8 +130,8 @@ static VARIANTS: &[Variant] = &[
         },
         grid: |d, batches| batches * u64::from(d.size("n").div_ceil(64)),
         loads: |d| Loads {
-            storage: f64::from(d.size("n")) * f64::from(d.size("d")),
-            uniform: pairs(d),
+            texture: f64::from(d.size("n")) * f64::from(d.size("d")),
+            uniform: pairs(d) / 2.0,
             ..Loads::default()
         },
         rounds: |d| u64::from(d.size("m")),
@@ -212,6 +212,8 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("no_rows", &[("b", 1), ("h", 1), ("n", 0), ("m", 5), ("d", 4)], Params::default_bytes).without(NO_MASKS).filled(WIDE),
         Case::new("tokens_3136x49", &[("b", 1), ("h", 8), ("n", 3136), ("m", 49), ("d", 32)], Params::default_bytes).without(NO_MASKS)
             .filled(&[("lambda", Fill::Value(32.0))]).for_bench(),
+        Case::new("tokens_16384x256", &[("b", 1), ("h", 1), ("n", 16_384), ("m", 256), ("d", 64)], Params::default_bytes).without(NO_MASKS)
+            .filled(&[("lambda", Fill::Value(64.0))]).for_bench(),
     ],
     vjp: None,
 };

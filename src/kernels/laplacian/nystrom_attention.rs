@@ -372,7 +372,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("no_keys", DIMS, || with(normalise::COL)).without(&["landmarks_q", "landmark_keep", "query_mask"])
             .filled(&[("lambda", Fill::Value(4.0)), ("key_mask", Fill::Value(0.0)), ("v", Fill::Value(3e38))]),
         Case::new("gaussian", DIMS, || Params { metric: 2, epsilon: 0.01, ..Params::default() }.to_bytes()).without(BARE).filled(LAMBDA),
-        Case::new("tokens_3136", &[("b", 1), ("h", 8), ("n", 3136), ("t", 3136), ("m", 49), ("d", 32), ("e", 32)], Params::default_bytes)
+        Case::new("tokens_4096", &[("b", 1), ("h", 8), ("n", 4096), ("t", 4096), ("m", 49), ("d", 32), ("e", 32)], Params::default_bytes)
             .without(BARE).filled(&[("lambda", Fill::Value(8.0))]).for_bench(),
     ],
     vjp: None,

@@ -10,7 +10,7 @@
 //! * Key-major `[b, h, n, r]`, so that windows of keys are contiguous.
 
 use crate::error::Result;
-use crate::kernel::wgsl_module::{BYTES, EXP, GROUP};
+use crate::kernel::wgsl_module::{BYTES, EXP, GROUP, TEXELS};
 use crate::kernel::*;
 use crate::kernels::laplacian::kernel_matrix::{DISTANCE, LAPLACIAN, distance, kept};
 use crate::tensor::{DType, Dims};
@@ -60,25 +60,38 @@ fn pairs(d: &Dims) -> f64 {
     f64::from(d.size("n")) * f64::from(d.size("r")) * f64::from(d.size("m")) * f64::from(d.size("d"))
 }
 
+/// Key in registers, landmarks and weights through the constant cache.
+const UNIFORM: Variant = Variant {
+    name: "uniform",
+    file: "laplacian/nystrom_row_uniform.wgsl",
+    body: include_str!("../../../shaders/laplacian/nystrom_row_uniform.wgsl"),
+    shared: &[GROUP, EXP, BYTES, DISTANCE],
+    preferred_on: &[Driver::Gpu],
+    classes: &[("landmarks", Class::Uniform), ("weights", Class::Uniform)],
+    vec4: &["k", "landmarks", "weights"],
+    constants: |d| vec![("D4", Constant::U32(d.size("d") / 4))],
+    suits: |d, _, _| {
+        let words = |a: &str, b: &str| u64::from(d.size(a)) * u64::from(d.size(b));
+        d.size("d") % 4 == 0 && (4..=64).contains(&d.size("d")) && words("m", "d") <= 16_384 && words("r", "mw") <= 16_384
+    },
+    grid: |d, batches| batches * u64::from(d.size("r")) * u64::from(d.size("n").div_ceil(64)),
+    loads: |d| Loads { storage: f64::from(d.size("n")) * f64::from(d.size("d")), uniform: pairs(d), ..Loads::default() },
+    rounds: |d| u64::from(d.size("m")),
+    subgroups: false,
+};
+
 static VARIANTS: &[Variant] = &[
     Variant {
-        name: "uniform",
-        file: "laplacian/nystrom_row_uniform.wgsl",
-        body: include_str!("../../../shaders/laplacian/nystrom_row_uniform.wgsl"),
-        shared: &[GROUP, EXP, BYTES, DISTANCE],
-        preferred_on: &[Driver::Gpu, Driver::Llvmpipe],
-        classes: &[("landmarks", Class::Uniform), ("weights", Class::Uniform)],
-        vec4: &["k", "landmarks", "weights"],
-        constants: |d| vec![("D4", Constant::U32(d.size("d") / 4))],
-        suits: |d, _, _| {
-            let words = |a: &str, b: &str| u64::from(d.size(a)) * u64::from(d.size(b));
-            d.size("d") % 4 == 0 && (4..=64).contains(&d.size("d")) && words("m", "d") <= 16_384 && words("r", "mw") <= 16_384
-        },
-        grid: |d, batches| batches * u64::from(d.size("r")) * u64::from(d.size("n").div_ceil(64)),
-        loads: |d| Loads { storage: f64::from(d.size("n")) * f64::from(d.size("d")), uniform: pairs(d), ..Loads::default() },
-        rounds: |d| u64::from(d.size("m")),
-        subgroups: false,
+        name: "texture",
+        file: "laplacian/nystrom_row_texture.wgsl",
+        body: include_str!("../../../shaders/laplacian/nystrom_row_texture.wgsl"),
+        shared: &[GROUP, TEXELS, EXP, BYTES, DISTANCE],
+        preferred_on: &[Driver::Llvmpipe, Driver::SwiftShader],
+        classes: &[("k", Class::Texture), ("landmarks", Class::Uniform), ("weights", Class::Uniform)],
+        loads: |d| Loads { texture: f64::from(d.size("n")) * f64::from(d.size("d")), uniform: pairs(d) / 2.0, ..Loads::default() },
+        ..UNIFORM
     },
+    UNIFORM,
     Variant {
         preferred_on: &[Driver::SwiftShader],
         ..Variant::only(

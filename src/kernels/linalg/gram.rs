@@ -5,8 +5,9 @@
 
 use crate::error::Result;
 use crate::graph::Graph;
-use crate::kernel::wgsl_module::GROUP;
+use crate::kernel::wgsl_module::{GROUP, TEXELS};
 use crate::kernel::*;
+use crate::kernels::linalg::matmul::{col_lanes, texel_tiles};
 use crate::kernels::linalg::{column_sums::check_chunks, sum_chunks};
 use crate::tensor::{DType, Dims, Tensor};
 use crate::{params, reference};
@@ -63,6 +64,59 @@ const fn tile(name: &'static str, constants: fn(&Dims) -> Vec<(&'static str, Con
     }
 }
 
+fn whole(d: &Dims, name: &str) -> bool {
+    d.size(name).is_multiple_of(4)
+}
+
+/// The texture path: rows of both operands are whole texels, only W's are, or both are shifted into place.
+const fn texture(name: &'static str, a_whole: bool, w_whole: bool) -> Variant {
+    Variant {
+        name,
+        file: "linalg/gram_texture.wgsl",
+        body: include_str!("../../../shaders/linalg/gram_texture.wgsl"),
+        shared: &[GROUP, TEXELS],
+        preferred_on: &[Driver::Llvmpipe, Driver::SwiftShader],
+        classes: &[("a", Class::Texture), ("w", Class::Texture)],
+        vec4: match (a_whole, w_whole) {
+            (true, _) => &["a", "w"],
+            (false, true) => &["w"],
+            (false, false) => &[],
+        },
+        constants: match (a_whole, w_whole) {
+            (true, _) => |d| texture_constants(d, true, true),
+            (false, true) => |d| texture_constants(d, false, true),
+            (false, false) => |d| texture_constants(d, false, false),
+        },
+        suits: match (a_whole, w_whole) {
+            (true, _) => |d, _, _| suits_texture(d) && whole(d, "m") && whole(d, "p"),
+            (false, true) => |d, _, _| suits_texture(d) && whole(d, "p"),
+            (false, false) => |d, _, _| suits_texture(d),
+        },
+        grid: |d, batches| batches * u64::from(d.size("c")) * texel_tiles(d.size("m"), d.size("p")),
+        loads: match (a_whole, w_whole) {
+            // Per row: 2 texels of A and 2 of W for 8 x 8 sums, one more of each where they are shifted.
+            (true, _) => |d| Loads { texture: products(d) * 16.0 / 64.0, ..Loads::default() },
+            (false, true) => |d| Loads { texture: products(d) * 20.0 / 64.0, ..Loads::default() },
+            (false, false) => |d| Loads { texture: products(d) * 24.0 / 64.0, ..Loads::default() },
+        },
+        rounds: |d| 3 * u64::from(d.size("n").div_ceil(d.size("c").max(1))),
+        subgroups: false,
+    }
+}
+
+/// Enough work to pay for the copies.
+fn suits_texture(d: &Dims) -> bool {
+    d.size("m") >= 8 && d.size("p") >= 8 && d.batches() as f64 * products(d) >= 65_536.0
+}
+
+fn texture_constants(d: &Dims, a_whole: bool, w_whole: bool) -> Vec<(&'static str, Constant)> {
+    vec![
+        ("A_WHOLE", Constant::Bool(a_whole)),
+        ("W_WHOLE", Constant::Bool(w_whole)),
+        ("COL_LANES", Constant::U32(col_lanes(d.size("p")))),
+    ]
+}
+
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
     name: "gram",
@@ -84,6 +138,9 @@ pub static SPEC: KernelSpec = KernelSpec {
     wgpu: OnWgpu::Shader(&[
         tile("tile64", |_| vec![("TILE_K", Constant::U32(16))], |_, _, caps| caps.workgroup_bytes >= 8192),
         tile("tile64_shallow", |_| vec![("TILE_K", Constant::U32(8))], |_, _, caps| caps.workgroup_bytes >= 4096),
+        texture("texture", true, true),
+        texture("texture_shift_a", false, true),
+        texture("texture_shift", false, false),
         Variant {
             name: "plain",
             file: "linalg/gram_plain.wgsl",
@@ -117,6 +174,9 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("smallest", &[("b", 1), ("h", 1), ("n", 1), ("c", 1), ("m", 1), ("p", 1)], Params::default_bytes),
         Case::new("odd", &[("b", 2), ("h", 3), ("n", 101), ("c", 7), ("m", 49), ("p", 33)], || Params { rows: 16 }.to_bytes()),
         Case::new("tile_plus_one", &[("b", 1), ("h", 2), ("n", 65), ("c", 2), ("m", 65), ("p", 66)], || Params { rows: 33 }.to_bytes()),
+        Case::new("whole_texels", &[("b", 1), ("h", 2), ("n", 70), ("c", 2), ("m", 20), ("p", 32)], || Params { rows: 40 }.to_bytes()),
+        Case::new("whole_columns", &[("b", 1), ("h", 3), ("n", 90), ("c", 1), ("m", 49), ("p", 32)], Params::default_bytes),
+        Case::new("features_4096", &[("b", 1), ("h", 8), ("n", 4096), ("c", 4), ("m", 49), ("p", 32)], Params::default_bytes).for_bench(),
         Case::new("one_column", &[("b", 1), ("h", 1), ("n", 300), ("c", 1), ("m", 5), ("p", 1)], Params::default_bytes),
     ],
     vjp: None,

@@ -8,7 +8,7 @@
 
 use crate::error::Result;
 use crate::graph::{Graph, PassId};
-use crate::kernel::wgsl_module::{GROUP, Shared};
+use crate::kernel::wgsl_module::{GROUP, Shared, TEXELS};
 use crate::kernel::*;
 use crate::params;
 use crate::reference;
@@ -127,33 +127,80 @@ const fn tile(name: &'static str, constants: fn(&Dims) -> Vec<(&'static str, Con
     }
 }
 
+/// Untransposed operands, and enough work to pay for the copies.
+fn suits_texture(d: &Dims, params: &[u8]) -> bool {
+    let p = Params::from_bytes(params);
+    let work = d.batches() as f64 * flop(d);
+    p.transpose_a == 0 && p.transpose_w == 0 && d.size("n") >= 8 && d.size("p") >= 8 && work >= 32_768.0
+}
+
+/// How many of a group's 8 threads lie side by side (the others below them), each with 8 x 8 sums, so that `cols` columns
+/// waste few. The rows do not decide: a window may have fewer than the whole.
+pub(super) fn col_lanes(cols: u32) -> u32 {
+    match cols {
+        0..=8 => 1,
+        9..=16 => 2,
+        _ if (1..=32).contains(&(cols % 64)) => 4,
+        _ => 8,
+    }
+}
+
+/// Groups that cover `rows` x `cols`.
+pub(super) fn texel_tiles(rows: u32, cols: u32) -> u64 {
+    let lanes = col_lanes(cols);
+    u64::from(cols.div_ceil(8 * lanes)) * u64::from(rows.div_ceil(64 / lanes))
+}
+
+/// The texture path: rows of A and of W are whole texels, or are shifted into place.
+const fn texture(name: &'static str, a_whole: bool, w_whole: bool) -> Variant {
+    Variant {
+        name,
+        file: "linalg/matmul_texture.wgsl",
+        body: include_str!("../../../shaders/linalg/matmul_texture.wgsl"),
+        shared: &[GROUP, TEXELS, MATMUL_EPILOGUE],
+        preferred_on: &[Driver::Llvmpipe, Driver::SwiftShader],
+        classes: &[("a", Class::Texture), ("w", Class::Texture)],
+        vec4: match (a_whole, w_whole) {
+            (true, _) => &["a", "w"],
+            (false, true) => &["w"],
+            (false, false) => &[],
+        },
+        constants: match (a_whole, w_whole) {
+            (true, _) => |d| texture_constants(d, true, true),
+            (false, true) => |d| texture_constants(d, false, true),
+            (false, false) => |d| texture_constants(d, false, false),
+        },
+        suits: match (a_whole, w_whole) {
+            (true, _) => |d, params, _| suits_texture(d, params) && d.size("ac") % 4 == 0 && d.size("wc") % 4 == 0,
+            (false, true) => |d, params, _| suits_texture(d, params) && d.size("wc") % 4 == 0,
+            (false, false) => |d, params, _| suits_texture(d, params),
+        },
+        grid: |d, batches| batches * texel_tiles(d.size("n"), d.size("p")),
+        loads: if w_whole {
+            // Per four steps of the inner dimension: 8 texels of A and 8 of W for 8 x 8 sums.
+            |d| Loads { texture: flop(d) * 64.0 / 256.0, ..Loads::default() }
+        } else {
+            |d| Loads { texture: flop(d) * 80.0 / 256.0, ..Loads::default() }
+        },
+        rounds: |d| depth_bound(d) / 4 + 1,
+        subgroups: false,
+    }
+}
+
+fn texture_constants(d: &Dims, a_whole: bool, w_whole: bool) -> Vec<(&'static str, Constant)> {
+    vec![
+        ("A_WHOLE", Constant::Bool(a_whole)),
+        ("W_WHOLE", Constant::Bool(w_whole)),
+        ("COL_LANES", Constant::U32(col_lanes(d.size("p")))),
+    ]
+}
+
 static VARIANTS: &[Variant] = &[
     tile("tile64", |_| vec![("TILE_K", Constant::U32(16))], |_, _, caps| caps.workgroup_bytes >= 8448),
     tile("tile64_shallow", |_| vec![("TILE_K", Constant::U32(8))], |_, _, caps| caps.workgroup_bytes >= 4224),
-    Variant {
-        name: "texture",
-        file: "linalg/matmul_texture.wgsl",
-        body: include_str!("../../../shaders/linalg/matmul_texture.wgsl"),
-        shared: &[GROUP, MATMUL_EPILOGUE],
-        preferred_on: &[Driver::Llvmpipe, Driver::SwiftShader],
-        classes: &[("a", Class::Texture), ("w", Class::Texture)],
-        vec4: &["a", "w"],
-        constants: no_constants,
-        // Untransposed, whole texels, and enough work to pay for the copies.
-        suits: |d, params, _| {
-            let p = Params::from_bytes(params);
-            p.transpose_a == 0
-                && p.transpose_w == 0
-                && d.size("ac") % 4 == 0
-                && d.size("wc") % 4 == 0
-                && d.size("n") >= 16
-                && d.size("p") >= 16
-        },
-        grid: |d, batches| batches * u64::from(d.size("n").div_ceil(8)) * u64::from(d.size("p").div_ceil(64)),
-        loads: |d| Loads { texture: flop(d) / 4.0, ..Loads::default() },
-        rounds: |d| depth_bound(d) / 4,
-        subgroups: false,
-    },
+    texture("texture", true, true),
+    texture("texture_shift_a", false, true),
+    texture("texture_shift", false, false),
     Variant {
         name: "plain",
         file: "linalg/matmul_plain.wgsl",
@@ -238,9 +285,12 @@ pub static SPEC: KernelSpec = KernelSpec {
             .without(&["residual"]).shared(&["w", "bias"]),
         case("whole_texels", &[("b", 1), ("h", 2), ("ar", 50), ("ac", 52), ("wr", 52), ("wc", 100), ("n", 50), ("p", 100)], Params::default_bytes)
             .without(&["residual", "bias"]),
+        case("narrow", &[("b", 1), ("h", 2), ("ar", 50), ("ac", 49), ("wr", 49), ("wc", 32), ("n", 50), ("p", 32)], Params::default_bytes),
         case("large_values", &[("b", 1), ("h", 1), ("ar", 20), ("ac", 40), ("wr", 40), ("wc", 20), ("n", 20), ("p", 20)], Params::default_bytes)
             .without(&["residual", "bias"]).filled(&[("a", Fill::Uniform(-1e18, 1e18)), ("w", Fill::Uniform(-1e18, 1e18))]),
         case("square_256", &[("b", 1), ("h", 1), ("ar", 256), ("ac", 256), ("wr", 256), ("wc", 256), ("n", 256), ("p", 256)], Params::default_bytes)
+            .without(&["residual", "bias"]).for_bench(),
+        case("features_4096", &[("b", 1), ("h", 8), ("ar", 4096), ("ac", 49), ("wr", 49), ("wc", 32), ("n", 4096), ("p", 32)], Params::default_bytes)
             .without(&["residual", "bias"]).for_bench(),
         case("batch_64x49", &[("b", 1), ("h", 64), ("ar", 49), ("ac", 49), ("wr", 49), ("wc", 49), ("n", 49), ("p", 49)], Params::default_bytes)
             .without(&["residual", "bias"]).for_bench(),

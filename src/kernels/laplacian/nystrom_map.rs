@@ -4,7 +4,7 @@
 //! `softpp`, without storing anything of size t m.
 //!
 //! Shapes: `queries` `[b, h, r, d]` (r chosen queries), `q` `[b, h, n, d]` (all queries, for the statistics of `row`, `col`
-//! and `cheap`), `k` `[b, h, t, d]`; the rest as in [`nystrom_attention`](super::nystrom_attention). out `[b, h, t, r]` is key-major;
+//! and `cheap`), `k` `[b, h, t, d]`; the rest as in [`nystrom_attention`]. out `[b, h, t, r]` is key-major;
 //! masked keys give 0.
 
 use crate::error::Result;

@@ -219,33 +219,36 @@ impl Schedule {
         }
     }
 
-    /// Greedy in order of birth: the smallest free slot that is large enough, else the largest free one grown, else a
-    /// new one. A slot is free only after the step that last touched it, so a step never reads and writes one slot.
+    /// Greedy by size, largest first: each transient takes the smallest slot none of whose tenants lives at the same time
+    /// as it, or a new one. Lives that meet in one step overlap, so a step never reads and writes one slot. Small
+    /// tensors are placed last, so they never keep a large one out of its slot.
     fn share_slots(&mut self) {
-        let mut free_after: Vec<usize> = Vec::new();
-        let mut births: Vec<(usize, usize, usize)> = self
-            .spans
-            .iter()
-            .enumerate()
-            .filter(|(id, _)| self.tensors[*id].kind == Kind::Transient)
-            .filter_map(|(id, span)| span.map(|(first, last)| (first, last, id)))
-            .collect();
-        births.sort_unstable();
-        for (first, last, id) in births {
+        let transient = |(id, span): (usize, &Option<(usize, usize)>)| {
+            span.filter(|_| self.tensors[id].kind == Kind::Transient).map(|span| (id, span))
+        };
+        let mut lives: Vec<(usize, (usize, usize))> =
+            self.spans.iter().enumerate().filter_map(transient).collect();
+        lives.sort_by_key(|&(id, span)| (u64::MAX - device_bytes(&self.tensors[id]), span, id));
+        let mut tenants: Vec<Vec<(usize, usize)>> = Vec::new();
+        for (id, span) in lives {
             let bytes = device_bytes(&self.tensors[id]);
             let sharable = self.tensors[id].dtype != DType::Rgba8;
-            let free = || (0..self.slots.len()).filter(|&s| sharable && free_after[s] < first);
-            let fits = free().filter(|&s| self.slots[s].bytes >= bytes).min_by_key(|&s| self.slots[s].bytes);
-            let slot = fits.or_else(|| free().max_by_key(|&s| self.slots[s].bytes)).unwrap_or_else(|| {
-                self.slots.push(Slot { bytes: 0, tensors: Vec::new() });
-                free_after.push(0);
+            let free = |s: &usize| tenants[*s].iter().all(|other| other.1 < span.0 || span.1 < other.0);
+            // Slots were made in order of falling size, so the last free one is the smallest that fits.
+            let found = if sharable { (0..tenants.len()).rev().find(free) } else { None };
+            let slot = found.unwrap_or_else(|| {
+                self.slots.push(Slot { bytes, tensors: Vec::new() });
+                tenants.push(Vec::new());
                 self.slots.len() - 1
             });
-            self.slots[slot].bytes = self.slots[slot].bytes.max(bytes);
             self.slots[slot].tensors.push(id as u32);
             // A texture's slot is its own for ever.
-            free_after[slot] = if sharable { last } else { usize::MAX };
+            tenants[slot].push(if sharable { span } else { (0, usize::MAX) });
             self.slot_of[id] = Some(slot);
+        }
+        let spans = &self.spans;
+        for slot in &mut self.slots {
+            slot.tensors.sort_by_key(|&id| spans[id as usize]);
         }
     }
 

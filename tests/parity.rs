@@ -8,34 +8,27 @@ use std::sync::Arc;
 use wgattn::backend::wgpu::{Options, WgpuBackend};
 use wgattn::backend::{Backend, cpu::CpuBackend};
 use wgattn::kernel::case::{Concrete, deviation};
-use wgattn::kernel::{Access, Case, KernelSpec, OnWgpu};
+use wgattn::kernel::{Access, Case, KernelSpec, OnWgpu, Variant};
 use wgattn::kernels::KERNELS;
+use wgattn::tensor::Dims;
 
 mod support;
 
 fn main() {
     let args = Arguments::from_args();
-    let mut devices: Vec<(String, Option<wgpu::Adapter>)> = vec![("cpu".into(), None)];
     let found = support::adapters_by_name();
-    devices.extend(found.iter().map(|(name, adapter)| (name.clone(), Some(adapter.clone()))));
+    let mut devices: Vec<(String, Option<WgpuBackend>)> = vec![("cpu".into(), None)];
+    for (name, adapter) in &found {
+        let backend =
+            WgpuBackend::on_adapter(adapter, Options::default()).expect("the adapter gives a device");
+        devices.push((name.clone(), Some(backend)));
+    }
     let mut trials = Vec::new();
-    for (device, adapter) in devices {
-        let mut backends: Vec<(String, Option<WgpuBackend>)> = vec![(String::new(), None)];
-        if let Some(adapter) = &adapter {
-            let backend =
-                WgpuBackend::on_adapter(adapter, Options::default()).expect("the adapter gives a device");
-            backends = vec![(String::new(), Some(backend))];
-        }
+    for (device, backend) in &devices {
         for spec in KERNELS {
             for case in spec.cases.iter().filter(|c| !c.bench) {
-                for (_, backend) in &backends {
-                    let variants: Vec<&'static str> = match (&backend, &spec.wgpu) {
-                        (Some(_), OnWgpu::Shader(list)) => list.iter().map(|v| v.name).collect(),
-                        _ => vec![""],
-                    };
-                    for variant in variants {
-                        trials.push(trial(&device, backend.clone(), adapter.clone(), spec, case, variant));
-                    }
+                for variant in variants(backend.as_ref(), spec, case) {
+                    trials.push(trial(device, backend.clone(), spec, case, variant));
                 }
             }
         }
@@ -52,17 +45,27 @@ fn main() {
     libtest_mimic::run(&args, trials).exit();
 }
 
+/// The variants that could run a case on a device; one nameless choice where there is nothing to choose.
+fn variants(
+    backend: Option<&WgpuBackend>,
+    spec: &'static KernelSpec,
+    case: &Case,
+) -> Vec<Option<&'static str>> {
+    let (Some(backend), OnWgpu::Shader(list)) = (backend, &spec.wgpu) else { return vec![None] };
+    let (dims, params, caps) = (Dims::of(case.dims), (case.params)(), backend.caps());
+    let suits = |v: &&Variant| (v.suits)(&dims, &params, caps) && (!v.subgroups || caps.subgroups);
+    list.iter().filter(suits).map(|v| Some(v.name)).collect()
+}
+
 fn trial(
     device: &str,
     backend: Option<WgpuBackend>,
-    adapter: Option<wgpu::Adapter>,
     spec: &'static KernelSpec,
     case: &'static Case,
-    variant: &'static str,
+    variant: Option<&'static str>,
 ) -> Trial {
-    let suffix = if variant.is_empty() { String::new() } else { format!("/{variant}") };
+    let suffix = variant.map_or_else(String::new, |v| format!("/{v}"));
     let name = format!("{}{suffix}::{}::{device}", spec.name, case.name);
-    let _ = adapter;
     Trial::test(name, move || check(backend, spec, case, variant).map_err(Failed::from))
 }
 
@@ -71,25 +74,14 @@ fn check(
     backend: Option<WgpuBackend>,
     spec: &'static KernelSpec,
     case: &'static Case,
-    variant: &'static str,
+    variant: Option<&'static str>,
 ) -> Result<(), String> {
     let say = |e: wgattn::Error| e.to_string();
     let concrete = Concrete::of(spec, case).map_err(say)?;
     let (graph, _, tensors) = concrete.graph().map_err(say)?;
     let backend: Arc<dyn Backend> = match backend {
         None => Arc::new(CpuBackend),
-        Some(wgpu) if variant.is_empty() => Arc::new(wgpu),
-        Some(wgpu) => {
-            let OnWgpu::Shader(list) = &spec.wgpu else { return Err("no shader".into()) };
-            let chosen = list.iter().find(|v| v.name == variant).ok_or("no such variant")?;
-            if !(chosen.suits)(&concrete.dims, &concrete.params, wgpu.caps())
-                || (chosen.subgroups && !wgpu.caps().subgroups)
-            {
-                return Ok(()); // the dispatcher would not choose it for this shape
-            }
-            let forced = format!("{}/{variant}", spec.name);
-            Arc::new(wgpu.with_variants(Some(forced)))
-        }
+        Some(wgpu) => Arc::new(wgpu.with_variants(variant.map(|v| format!("{}/{v}", spec.name)))),
     };
     let mut program = backend.compile(&graph).map_err(say)?;
     for (tensor, input) in tensors.iter().zip(&concrete.inputs) {

@@ -2,7 +2,7 @@
 //!
 //! [`read`] takes what Python programs write — stored or deflated archives, Fortran order, big-endian numbers,
 //! small and wide integers, half floats — and hands it over in C order as one of five element types, never
-//! losing a digit: a number that does not fit is an error with its place. [`write`] puts the whole file in the
+//! losing a digit: a number that does not fit is an error with its place. [`write()`] puts the whole file in the
 //! target's place, or leaves what was there.
 
 mod element;
@@ -217,7 +217,7 @@ pub fn write(path: impl AsRef<Path>, arrays: &BTreeMap<String, Array>) -> Result
     written().map_err(|fault: Fault| fault.at(path))
 }
 
-/// Refuses a target that [`write`] would refuse whatever the arrays: another suffix, a folder, a folder that is missing.
+/// Refuses a target that [`write()`] would refuse whatever the arrays: another suffix, a folder, a folder that is missing.
 pub fn check_target(path: impl AsRef<Path>) -> Result<(), ArrayError> {
     let path = path.as_ref();
     let checked = || -> Result<(), Fault> {

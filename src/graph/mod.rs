@@ -61,7 +61,7 @@ pub struct Pass {
     pub dims: Dims,
 }
 
-/// Names a recorded pass, for [`set_params`](crate::backend::Program::set_params).
+/// Names a recorded pass, for [`set_param_bytes`](crate::backend::Program::set_param_bytes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PassId(pub(crate) usize);
 

@@ -53,7 +53,7 @@ pub fn markdown_table() -> String {
         };
         let formula = kernel.formula.replace('|', "\\|");
         table.push_str(&format!(
-            "| `{}` | {formula} | {how} | {} |\n",
+            "| `{}` | `{formula}` | {how} | {} |\n",
             kernel.name,
             kernel.source.replace('|', "\\|")
         ));

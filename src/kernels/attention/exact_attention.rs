@@ -1,6 +1,6 @@
 //! Exact attention: every query averages (or sums) the values of all keys, weighted by softmax, Laplacian or Gaussian.
 //!
-//! out[i] = Σⱼ wᵢⱼ v[j] / Σⱼ wᵢⱼ (`sum`) or Σⱼ wᵢⱼ v[j] (`none`), wᵢⱼ = exp(scale·q·k), exp(−‖q−k‖₁/λ) or exp(−‖q−k‖²/λ).
+//! `out[i]` = Σⱼ wᵢⱼ `v[j]` / Σⱼ wᵢⱼ (`sum`) or Σⱼ wᵢⱼ `v[j]` (`none`), wᵢⱼ = exp(scale·q·k), exp(−‖q−k‖₁/λ) or exp(−‖q−k‖²/λ).
 //!
 //! * `q` `[b, h, n, d]`, `k` `[b, h, m, d]`, `v` `[b, h, m, e]`, `lambda` `[h]` or `[1]`, > 0 (not needed by softmax).
 //! * `key_mask` `[b, h, m]`, `mask` `[b, h, n, m]`, `query_mask` `[b, h, n]`: 0 = leave out; each may be shared by heads. What a

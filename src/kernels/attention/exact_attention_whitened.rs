@@ -1,13 +1,13 @@
 //! Exact Laplacian or Gaussian attention with whitened kernel values: what the linear form approximates, term by term.
 //!
-//! out[i] = Σⱼ Zᵢⱼ v[j],  Zᵢⱼ = (Gᵢⱼ − cᵢⱼ) / √(varⱼ + ew) / zs + 1/m
+//! `out[i]` = Σⱼ Zᵢⱼ `v[j]`,  Zᵢⱼ = (Gᵢⱼ − cᵢⱼ) / √(varⱼ + ew) / zs + 1/m
 //!
 //! * `row`: cᵢⱼ = meanⱼ Gᵢⱼ, the mean of query i; varⱼ is the variance over queries of Gᵢⱼ − cᵢⱼ.
 //! * `col`: cᵢⱼ = meanᵢ Gᵢⱼ, the mean of key j; varⱼ is the variance over queries of Gᵢⱼ.
 //! * `q` `[b, h, n, d]`, `k` `[b, h, m, d]`, `v` `[b, h, m, e]`, `lambda` `[h]` or `[1]`, > 0; `out` `[b, h, n, e]`; m ≥ 1.
 //!
-//! On a device, with v'[j] = v[j]/√(varⱼ + ew), `row` is Σⱼ Gᵢⱼ (v'[j] − meanⱼ v') / zs, because Σⱼ (Gᵢⱼ − cᵢⱼ) = 0, and `col` is
-//! Pᵢ − meanᵢ P with P = Σⱼ Gᵢⱼ v'[j] / zs; each plus the mean of v. So a single key or query cancels to the last bit; the
+//! On a device, with `v'[j]` = `v[j]`/√(varⱼ + ew), `row` is Σⱼ Gᵢⱼ (`v'[j]` − meanⱼ v') / zs, because Σⱼ (Gᵢⱼ − cᵢⱼ) = 0, and `col` is
+//! Pᵢ − meanᵢ P with P = Σⱼ Gᵢⱼ `v'[j]` / zs; each plus the mean of v. So a single key or query cancels to the last bit; the
 //! difference of two separately rounded sums would be magnified by up to 1/√ew.
 
 use super::attention_rows::{self, Operands};

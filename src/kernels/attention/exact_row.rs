@@ -1,6 +1,6 @@
 //! Rows of the exact attention matrix for chosen queries, in O(n d) each: ground truth at any number of tokens.
 //!
-//! out[j, q] = e^(score(q, kⱼ) − log_sum[q]), score = −‖q − k‖₁/λ, −‖q − k‖²/λ or scale · q·k; 0 where key j is masked.
+//! `out[j, q]` = e^(score(q, kⱼ) − `log_sum[q]`), score = −‖q − k‖₁/λ, −‖q − k‖²/λ or scale · q·k; 0 where key j is masked.
 //!
 //! * `queries` `[b, h, r, d]`, `k` `[b, h, n, d]`, `lambda` `[h]` (not for the dot product).
 //! * `log_sum` `[b, h, r]` from [`exact_attention`](super::exact_attention) of the same queries makes rows that sum to

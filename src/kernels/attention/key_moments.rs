@@ -1,6 +1,6 @@
 //! Mean and variance over the queries of every key's kernel values: what whitening needs of the exact kernel matrix.
 //!
-//! x = Gᵢⱼ − `row_shift`ᵢ; mean[j] and variance[j] over the kept queries i (divided by their number), 0 where there is none.
+//! x = Gᵢⱼ − `row_shift`ᵢ; `mean[j]` and `variance[j]` over the kept queries i (divided by their number), 0 where there is none.
 //!
 //! * `q` `[b, h, n, d]`, `k` `[b, h, m, d]`, `lambda` `[h]` or `[1]`, > 0 (not needed by softmax).
 //! * `query_mask` `[b, h, n]`: 0 leaves a query out, whatever it holds; may be shared by heads.

@@ -5,7 +5,7 @@
 //! never formed (method: linear form of the injective map).
 
 use crate::error::{Error, Result};
-use crate::graph::Graph;
+use crate::graph::{Expansion, Graph};
 use crate::kernel::KernelParams as _;
 use crate::kernels::laplacian::kernel_matrix;
 use crate::kernels::linalg::column_sums::{self, Columns};
@@ -137,6 +137,38 @@ pub struct Inverse {
 }
 
 impl Slice {
+    /// The shared ports of Nyström attention and maps, all heads.
+    pub fn of(x: &Expansion<'_>) -> Self {
+        Self {
+            q: x.port("q"),
+            k: x.port("k"),
+            landmarks: x.port("landmarks"),
+            landmarks_q: x.port_if("landmarks_q"),
+            landmark_keep: x.port_if("landmark_keep"),
+            lambda: x.port("lambda"),
+            key_mask: x.port_if("key_mask"),
+            query_mask: x.port_if("query_mask"),
+        }
+    }
+
+    /// The part for heads `heads` of batch element `b`.
+    ///
+    /// Errors: none for tensors that passed the port check.
+    pub fn of_heads(&self, graph: &mut Graph, b: u32, heads: &Range<u32>) -> Result<Self> {
+        let lambda = graph.slice(self.lambda, 0, heads.clone())?;
+        let mut cut = |tensor: Tensor| slice_heads(graph, tensor, b, heads);
+        Ok(Self {
+            q: cut(self.q)?,
+            k: cut(self.k)?,
+            landmarks: cut(self.landmarks)?,
+            landmarks_q: self.landmarks_q.map(&mut cut).transpose()?,
+            landmark_keep: self.landmark_keep.map(&mut cut).transpose()?,
+            lambda,
+            key_mask: self.key_mask.map(&mut cut).transpose()?,
+            query_mask: self.query_mask.map(&mut cut).transpose()?,
+        })
+    }
+
     /// Records A and X; the state of the iteration goes to `status` `[b, h, 4]`.
     ///
     /// Errors: as recording passes.

@@ -35,16 +35,7 @@ struct Task {
 fn expand(x: &mut Expansion<'_>) -> Result<()> {
     let p: Params = x.params();
     let task = Task {
-        slice: Slice {
-            q: x.port("q"),
-            k: x.port("k"),
-            landmarks: x.port("landmarks"),
-            landmarks_q: x.port_if("landmarks_q"),
-            landmark_keep: x.port_if("landmark_keep"),
-            lambda: x.port("lambda"),
-            key_mask: x.port_if("key_mask"),
-            query_mask: x.port_if("query_mask"),
-        },
+        slice: Slice::of(x),
         v: x.port("v"),
         out: x.port("out"),
         status: x.port("status"),
@@ -59,21 +50,10 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
     match slices(x.dims.size("b"), x.dims.size("h"), 4 * copies, x.caps.memory_budget) {
         None => record_task(x, &p, &task),
         Some(list) => list.into_iter().try_for_each(|(b, heads)| {
+            let slice = task.slice.of_heads(x.graph, b, &heads)?;
             let mut cut = |tensor: Tensor| slice_heads(x.graph, tensor, b, &heads);
-            let s = &task.slice;
-            let slice = Slice {
-                q: cut(s.q)?,
-                k: cut(s.k)?,
-                landmarks: cut(s.landmarks)?,
-                landmarks_q: s.landmarks_q.map(&mut cut).transpose()?,
-                landmark_keep: s.landmark_keep.map(&mut cut).transpose()?,
-                lambda: s.lambda,
-                key_mask: s.key_mask.map(&mut cut).transpose()?,
-                query_mask: s.query_mask.map(&mut cut).transpose()?,
-            };
             let (v, out, status) = (cut(task.v)?, cut(task.out)?, cut(task.status)?);
-            let lambda = x.graph.slice(s.lambda, 0, heads)?;
-            record_task(x, &p, &Task { slice: Slice { lambda, ..slice }, v, out, status })
+            record_task(x, &p, &Task { slice, v, out, status })
         }),
     }
 }

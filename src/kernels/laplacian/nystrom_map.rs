@@ -4,7 +4,7 @@
 //! `softpp`, without storing anything of size t m.
 //!
 //! Shapes: `queries` `[b, h, r, d]` (r chosen queries), `q` `[b, h, n, d]` (all queries, for the statistics of `row`, `col`
-//! and `cheap`), `k` `[b, h, t, d]`; the rest as in [`nystrom_attention`](super::nystrom_attention). out `[b, h, t, r]` is key-major;
+//! and `cheap`), `k` `[b, h, t, d]`; the rest as in [`nystrom_attention`]. out `[b, h, t, r]` is key-major;
 //! masked keys give 0.
 
 use crate::error::Result;
@@ -28,16 +28,7 @@ struct Task {
 
 fn expand(x: &mut Expansion<'_>) -> Result<()> {
     let p: Params = x.params();
-    let slice = Slice {
-        q: x.port("q"),
-        k: x.port("k"),
-        landmarks: x.port("landmarks"),
-        landmarks_q: x.port_if("landmarks_q"),
-        landmark_keep: x.port_if("landmark_keep"),
-        lambda: x.port("lambda"),
-        key_mask: x.port_if("key_mask"),
-        query_mask: x.port_if("query_mask"),
-    };
+    let slice = Slice::of(x);
     let task = Task { slice, queries: x.port("queries"), out: x.port("out"), status: x.port("status") };
     let [n, t, m] = ["n", "t", "m"].map(|d| u64::from(x.dims.size(d)));
     let words = match p.normalise {
@@ -48,21 +39,10 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
     match slices(x.dims.size("b"), x.dims.size("h"), 4 * words, x.caps.memory_budget) {
         None => record_task(x.graph, &p, &task),
         Some(list) => list.into_iter().try_for_each(|(b, heads)| {
+            let slice = task.slice.of_heads(x.graph, b, &heads)?;
             let mut cut = |tensor: Tensor| slice_heads(x.graph, tensor, b, &heads);
-            let s = &task.slice;
-            let slice = Slice {
-                q: cut(s.q)?,
-                k: cut(s.k)?,
-                landmarks: cut(s.landmarks)?,
-                landmarks_q: s.landmarks_q.map(&mut cut).transpose()?,
-                landmark_keep: s.landmark_keep.map(&mut cut).transpose()?,
-                lambda: s.lambda,
-                key_mask: s.key_mask.map(&mut cut).transpose()?,
-                query_mask: s.query_mask.map(&mut cut).transpose()?,
-            };
             let (queries, out, status) = (cut(task.queries)?, cut(task.out)?, cut(task.status)?);
-            let lambda = x.graph.slice(s.lambda, 0, heads)?;
-            record_task(x.graph, &p, &Task { slice: Slice { lambda, ..slice }, queries, out, status })
+            record_task(x.graph, &p, &Task { slice, queries, out, status })
         }),
     }
 }

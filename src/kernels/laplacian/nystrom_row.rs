@@ -1,6 +1,6 @@
 //! Rows of the approximate attention matrix on demand: the whole row of any query in O(n m), without the matrix.
 //!
-//! out[j, q] = (Σ_l weights[q, l] k(kⱼ, L_l) + weights[q, m]) · scale[j] + constant · share, 0 where key j is masked.
+//! `out[j, q]` = (Σ_l `weights[q, l]` k(kⱼ, L_l) + `weights[q, m]`) · `scale[j]` + constant · share, 0 where key j is masked.
 //!
 //! * `k` `[b, h, n, d]` keys, `landmarks` `[b, h, m, d]`, `lambda` `[h]`.
 //! * `weights` `[b, h, r, mw]`: for each of r queries m weights C(q) X and one shift; `mw` ≥ m + 1 is a multiple of 4 so

@@ -1,7 +1,7 @@
 //! Weighted sums down the columns, chunk by chunk: the first half of a deterministic mean or variance over tokens.
 //!
-//! out[chunk, c] = Σ over the chunk's rows of wᵢ (x[i, c] − shift[c])^power. A weight of 0 leaves the row out, whatever it
-//! holds. [`sum_chunks`](super::sum_chunks) adds the chunks.
+//! `out[chunk, c]` = Σ over the chunk's rows of wᵢ (`x[i, c]` − `shift[c]`)^power. A weight of 0 leaves the row out, whatever it
+//! holds. [`sum_chunks`] adds the chunks.
 
 use crate::error::Result;
 use crate::graph::Graph;

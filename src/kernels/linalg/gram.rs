@@ -1,7 +1,7 @@
 //! Products over tokens, AᵀW, chunk by chunk: the landmark statistics S = CᵀC and T = K̂ᵀV without a long dependent sum.
 //!
-//! out[chunk] = Σ over the chunk's rows of aᵢ wᵢᵀ; `a` `[b, h, n, m]`, `w` `[b, h, n, p]`, out `[b, h, c, m, p]`.
-//! [`sum_chunks`](super::sum_chunks) adds the chunks in a fixed order, so the result is the same on every run.
+//! `out[chunk]` = Σ over the chunk's rows of aᵢ wᵢᵀ; `a` `[b, h, n, m]`, `w` `[b, h, n, p]`, out `[b, h, c, m, p]`.
+//! [`sum_chunks`] adds the chunks in a fixed order, so the result is the same on every run.
 
 use crate::error::Result;
 use crate::graph::Graph;

@@ -1,6 +1,6 @@
 //! Sum of each row.
 //!
-//! out = Σᵢ x[i]
+//! out = Σᵢ `x[i]`
 //!
 //! * `x` `[b, h, n]`, `out` `[b, h, 1]`; n ≤ [`LONGEST_ROW`].
 

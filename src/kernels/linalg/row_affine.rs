@@ -1,6 +1,6 @@
 //! Rows shifted, scaled and masked: centring of features, whitening, and masked rows set to zero.
 //!
-//! out[i, c] = (x[i, c] − shift[c]) · scale[i] where row i is kept, 0 elsewhere.
+//! `out[i, c]` = (`x[i, c]` − `shift[c]`) · `scale[i]` where row i is kept, 0 elsewhere.
 
 use crate::error::Result;
 use crate::graph::Graph;

@@ -1,6 +1,6 @@
 //! Dot products of corresponding rows, and their inverse square roots: variances and degrees.
 //!
-//! out[i] = Σ_c x[i, c] y[i, c] (y = 1 where it is left out); with `inverse_sqrt`, 1/√(max(that, 0) + offset). The
+//! `out[i]` = Σ_c `x[i, c]` `y[i, c]` (y = 1 where it is left out); with `inverse_sqrt`, 1/√(max(that, 0) + offset). The
 //! maximum is the method's own: a variance that rounding made negative counts as 0.
 
 use crate::error::Result;

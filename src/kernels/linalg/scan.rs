@@ -1,6 +1,6 @@
 //! Inclusive prefix sum of each row.
 //!
-//! out[i] = x[0] + … + x[i]
+//! `out[i]` = `x[0]` + … + `x[i]`
 //!
 //! * `x`, `out` `[b, h, n]`; n ≤ [`LONGEST_ROW`].
 

@@ -1,6 +1,6 @@
 //! Adds partial results in a fixed order: the second half of a deterministic reduction without float atomics.
 //!
-//! out[c] = α · factor · Σ_chunk x[chunk, c]; `factor` `[b, h, 1]` is one number per head and may be left out.
+//! `out[c]` = α · factor · Σ_chunk `x[chunk, c]`; `factor` `[b, h, 1]` is one number per head and may be left out.
 
 use crate::error::Result;
 use crate::graph::Graph;

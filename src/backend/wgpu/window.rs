@@ -5,9 +5,11 @@ use crate::kernel::wgsl::{TEXTURE_WIDTH, UNIFORM_BYTES};
 use crate::kernel::{Caps, Class, KernelSpec, Port, Variant};
 use crate::tensor::{DType, Dims, Shape};
 
-/// Most bytes of a tensor that are copied into a texture at a time: copies are to stay small beside the tensors, and
-/// windows of this size hold enough work to pay for their dispatch.
-const STAGED_TEXTURE_BYTES: u64 = 16 << 20;
+/// Most bytes of a tensor that are copied into a texture at a time where it can be cut: copies are to stay small beside the
+/// tensors, and windows of this size hold enough work to pay for their dispatch.
+const SMALL_TEXTURE_BYTES: u64 = 2 << 20;
+/// The same for what cannot be cut, or is shared by all heads and would be copied for each.
+const LARGE_TEXTURE_BYTES: u64 = 16 << 20;
 
 /// One dispatch of a step.
 #[derive(Clone, Debug)]
@@ -97,20 +99,23 @@ pub(crate) fn windows(
         let full = headed && u64::from(d[0]) * u64::from(d[1]) == batches;
         let inner = if headed { d[2..].iter().map(|&x| u64::from(x)).product() } else { shape.len() };
         let class = variant.classes.iter().find(|(n, _)| *n == port.name).map_or(Class::Storage, |(_, c)| *c);
+        let unit = if headed && d.len() > 2 {
+            units.iter().find(|(n, _)| *n == port.dims[2]).map(|u| u64::from(u.1))
+        } else {
+            None
+        };
         let limit = match class {
             // The binding may begin up to one alignment before the part.
             Class::Storage => caps.storage_binding.saturating_sub(u64::from(caps.storage_alignment)),
             Class::Uniform => UNIFORM_BYTES,
             Class::Texture => {
-                let all = u64::from(TEXTURE_WIDTH) * u64::from(caps.texture_rows) * 16;
+                let whole = if full { inner } else { shape.len() };
+                let uncut = unit.map_or(whole, |u| inner / u64::from(d[2]).max(1) * u);
+                let wanted = if full { SMALL_TEXTURE_BYTES } else { LARGE_TEXTURE_BYTES };
+                let largest = u64::from(TEXTURE_WIDTH) * u64::from(caps.texture_rows) * 16;
                 // The copy may begin up to three words before the part.
-                all.min(STAGED_TEXTURE_BYTES) - 16
+                wanted.max((uncut * 4 + 16).min(LARGE_TEXTURE_BYTES)).min(largest) - 16
             }
-        };
-        let unit = if headed && d.len() > 2 {
-            units.iter().find(|(n, _)| *n == port.dims[2]).map(|u| u64::from(u.1))
-        } else {
-            None
         };
         Some(Operand { port, shape, base: bases[i], limit, inner, full, unit })
     };

@@ -159,7 +159,8 @@ fn json_on_stdout_is_only_json_and_notices_go_to_stderr() {
     let exact =
         folder.map(&[&picture, "--at", "32,32", "--json", "--path", "exact", "--normalise", "sum"]).done();
     assert_eq!(exact.json()["path"], "exact");
-    let many = folder.map(&[&picture, &picture, "--at", "1,1", "--json", "--out", "all"]).done();
+    let second = folder.picture("other.png", 96, 64);
+    let many = folder.map(&[&picture, &second, "--at", "1,1", "--json", "--out", "all"]).done();
     assert_eq!(many.json().as_array().expect("a list").len(), 2);
 }
 
@@ -612,4 +613,47 @@ fn help_and_wrong_usage_are_told_apart() {
         folder.run(&["map", "missing.png", "--at", "1,1", "--device", "cpu"]).refused(&[]).code,
         Some(1)
     );
+}
+
+#[test]
+fn an_input_is_never_overwritten_by_its_result() {
+    let folder = Folder::new("own-input");
+    let picture = folder.picture("self.png", 64, 48);
+    let before = std::fs::read(&picture).expect("the picture reads");
+    for out in [picture.clone(), folder.at("./self.png")] {
+        folder.map(&[&picture, "--at", "1,1", "--out", &out]).refused(&["is the input itself"]);
+    }
+    assert_eq!(std::fs::read(&picture).expect("the picture reads"), before);
+}
+
+#[test]
+fn pictures_whose_results_would_meet_are_refused() {
+    let folder = Folder::new("meeting");
+    std::fs::create_dir_all(folder.at("a")).expect("a folder");
+    std::fs::create_dir_all(folder.at("b")).expect("a folder");
+    let (one, two) = (folder.picture("a/m.png", 40, 40), folder.picture("b/m.png", 40, 40));
+    folder.map(&[&one, &two, "--at", "1,1", "--out", "all"]).refused(&["a/m.png", "b/m.png", "both"]);
+}
+
+#[test]
+fn segments_are_counted_and_decide_the_path() {
+    let folder = Folder::new("segments");
+    let picture = folder.picture("disc.png", 96, 64);
+    let run = folder.map(&[&picture, "--at", "3,3", "--json", "--landmarks", "segments:40"]).done();
+    assert_eq!((run.json()["landmarks"].as_u64(), run.json()["path"].as_str()), (Some(40), Some("nystrom")));
+    let run = folder.map(&[&picture, "--at", "3,3", "--json", "--landmarks", "segments:300"]).done();
+    assert_eq!(run.json()["path"], "exact", "384 tokens, 300 landmarks");
+}
+
+#[test]
+fn absurd_heads_and_contradictions_are_refused() {
+    let folder = Folder::new("absurd");
+    let picture = folder.picture("disc.png", 64, 48);
+    for heads in ["0", "65", "4294967295"] {
+        folder.map(&[&picture, "--at", "1,1", "--heads", heads]).refused(&["--heads", "1 to 64"]);
+    }
+    folder
+        .map(&[&picture, "--at", "1,1", "--kernel", "softmax", "--lambda", "3"])
+        .refused(&["--lambda", "softmax"]);
+    folder.run(&["shaders", "gram/nosuch"]).refused(&["gram", "nosuch", "plain"]);
 }

@@ -422,3 +422,22 @@ fn every_way_to_invert_gives_the_same_attention() {
         }
     }
 }
+
+#[test]
+fn bandwidths_that_are_not_positive_are_refused_when_written() {
+    for (name, backend) in devices() {
+        let mut graph = Graph::new("bandwidth");
+        let [q, k, v] = ["q", "k", "v"].map(|n| graph.input(n, [1, 2, 16, 4], DType::F32));
+        let lambda = graph.input("lambda", [2], DType::F32);
+        let attention = Attention { landmarks: Landmarks::Strided { side: 2 }, ..Attention::default() };
+        let qkv = Qkv { q, k, v, lambda, grid: (4, 4) };
+        let attended = attention.record(&mut graph, qkv, Masks::default()).expect("records");
+        graph.output(attended.out).expect("a transient");
+        let mut program = backend.compile(&graph).expect("compiles");
+        for bad in [0.0, -1.0, f32::NAN, f32::INFINITY] {
+            let data = HostTensor::f32([2], vec![1.0, bad]).expect("the size fits");
+            let error = program.write(lambda, &data).expect_err("a bandwidth must be positive").to_string();
+            assert!(error.contains("element 1 of `lambda`") && error.contains("> 0"), "{name}: {error}");
+        }
+    }
+}

@@ -30,8 +30,13 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   let batch = params.batch_from + local_batch;
   let cell = params.cells_at + 5u * landmark;
   let of_queries = HAS_Q && cells[cell] == 1u;
-  let rows = cells[cell + 2u] - cells[cell + 1u];
-  let cols = cells[cell + 4u] - cells[cell + 3u];
+  // A cell that is not on the grid is no landmark: no token of it is read.
+  let tokens = select(params.n, params.nq, of_queries);
+  let on_grid = cells[cell] <= select(0u, 1u, HAS_Q) && cells[cell + 1u] <= cells[cell + 2u]
+    && cells[cell + 3u] <= cells[cell + 4u] && cells[cell + 4u] <= params.grid_cols
+    && cells[cell + 2u] <= tokens / params.grid_cols;
+  let rows = select(0u, cells[cell + 2u] - cells[cell + 1u], on_grid);
+  let cols = select(0u, cells[cell + 4u] - cells[cell + 3u], on_grid);
   var sum = 0.0;
   var mine = 0u;
   for (var i = lane; i < rows * cols; i += LANES) {

@@ -111,7 +111,8 @@ impl Landmarks {
                 let short = tokens / count;
                 let short_ones = (short + 1) * count - tokens;
                 let start = |i: u32| i * short + i.saturating_sub(short_ones);
-                Ok((0..*count).flat_map(|i| token_runs(start(i), start(i + 1), cols)).collect())
+                // Segments run along the sequence: the grid counts as one row.
+                Ok((0..*count).map(|i| [0, 0, 1, start(i), start(i + 1)]).collect())
             }
             Self::Given { tokens: list } => {
                 count_fits(u32::try_from(list.len()).unwrap_or(u32::MAX))?;
@@ -166,9 +167,4 @@ impl Landmarks {
         )?;
         Ok((out, valid))
     }
-}
-
-/// A run of tokens as a cell; on a grid of one row it is one cell.
-fn token_runs(start: u32, end: u32, cols: u32) -> Option<[u32; 5]> {
-    (end <= cols).then_some([0, 0, 1, start, end])
 }

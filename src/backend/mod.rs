@@ -227,7 +227,23 @@ pub(crate) fn check_write(schedule: &Schedule, tensor: Tensor, data: &HostTensor
             got: format!("{:?} {}", data.dtype(), data.shape()),
         });
     }
-    Ok(info.name.clone())
+    let name = info.name.clone();
+    let must_be_positive = schedule.steps.iter().any(|step| {
+        let ports = step.kernel.ports.iter().zip(&step.args);
+        ports.filter(|(p, _)| p.positive).any(|(_, a)| a.is_some_and(|t| schedule.base(t).0 == tensor.id))
+    });
+    if must_be_positive {
+        let values = data.to_f32();
+        if let Some(index) = values.iter().position(|x| !(x.is_finite() && *x > 0.0)) {
+            return Err(Error::value(
+                format!("element {index} of `{name}`"),
+                "a finite number > 0",
+                values[index],
+                "bandwidths are in the units of the distance; a larger one widens the kernel",
+            ));
+        }
+    }
+    Ok(name)
 }
 
 /// What the schedule knows about a tensor of its graph.

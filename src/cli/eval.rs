@@ -2,7 +2,6 @@
 
 use super::{Failure, Outcome, notice, open_device, print_line};
 use crate::arrays::{self, Array, ArrayData};
-use crate::error::Error;
 use crate::graph::Graph;
 use crate::kernel::{Access, KernelSpec, Number, OnWgpu, Port, Role};
 use crate::kernels::{KERNELS, find};
@@ -59,8 +58,10 @@ pub(super) fn run(args: &Args) -> Outcome {
         )));
     };
     arrays::check_target(out)?;
+    super::keep_input(inputs, out)?;
     let arrays = arrays::read(inputs)?;
     let outputs = evaluate(spec, args, &arrays)?;
+    warn_about(spec, &outputs);
     arrays::write(out, &outputs)?;
     for (name, array) in &outputs {
         print_line(&format!("{name} {:?} -> {}", array.shape, out.display()))?;
@@ -129,6 +130,35 @@ fn parameters(spec: &'static KernelSpec, given: &[String]) -> Result<Vec<u8>, Fa
         bytes[4 * index..4 * index + 4].copy_from_slice(&word);
     }
     Ok(bytes)
+}
+
+/// Says what a result tells about itself: a failed or rescued inverse, numbers that are not finite.
+fn warn_about(spec: &KernelSpec, outputs: &BTreeMap<String, Array>) {
+    for (name, array) in outputs {
+        let values: Vec<f64> = match &array.data {
+            ArrayData::F32(v) => v.iter().map(|x| f64::from(*x)).collect(),
+            ArrayData::F64(v) => v.clone(),
+            _ => continue,
+        };
+        let bad = values.iter().filter(|x| !x.is_finite()).count();
+        if bad > 0 {
+            notice(format_args!(
+                "{}: {bad} of {} elements of `{name}` are not finite",
+                spec.name,
+                values.len()
+            ));
+        }
+        if name == "status" {
+            for (code, what) in
+                [(1.0, "were inverted by Cholesky"), (2.0, "by Cholesky with 10 ε"), (3.0, "FAILED")]
+            {
+                let count = values.chunks_exact(4).filter(|s| s[3] == code).count();
+                if count > 0 {
+                    notice(format_args!("{}: {count} landmark matrices {what}", spec.name));
+                }
+            }
+        }
+    }
 }
 
 /// An array as the tensor of a port: the port's element type, with leading dimensions of 1 where the array has fewer.
@@ -259,7 +289,7 @@ fn evaluate(
             }
         });
     }
-    graph.pass_bytes(spec, &params, &tensors).map_err(|e| Failure(strip_place(&e)))?;
+    graph.pass_bytes(spec, &params, &tensors)?;
     for (port, tensor) in spec.ports.iter().zip(&tensors) {
         if let (Access::Write, Some(tensor)) = (port.access, tensor) {
             graph.output(*tensor)?;
@@ -286,15 +316,6 @@ fn evaluate(
         }
     }
     Ok(outputs)
-}
-
-/// A graph error without the place in our own source, which tells a user of the command line nothing.
-fn strip_place(error: &Error) -> String {
-    let text = error.to_string();
-    match text.rfind(" (src") {
-        Some(at) => text[..at].to_string(),
-        None => text,
-    }
 }
 
 fn array_of(tensor: &HostTensor) -> Array {

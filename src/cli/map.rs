@@ -1,6 +1,6 @@
 //! `wgattn map`: the attention of clicked pixels over photographs.
 
-use super::{Failure, Outcome, notice, open_device, print_line};
+use super::{Failure, Outcome, keep_input, notice, open_device, print_line, say};
 use crate::arrays::{Array, ArrayData};
 use crate::attention::{Attention, Landmarks, Normalisation};
 use crate::backend::{Backend, DeviceKind, Timings};
@@ -16,6 +16,9 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
+
+/// Heads past this are a slip of the finger: features are fitted per head.
+const MOST_HEADS: usize = 64;
 
 /// Arguments of `wgattn map`.
 #[derive(Debug, clap::Args)]
@@ -151,6 +154,12 @@ impl Args {
             Some(NormaliseArg::Cheap) => RowNormalisation::Map(Normalisation::Cheap),
             Some(NormaliseArg::Softpp) => RowNormalisation::Map(Normalisation::Softpp),
         };
+        if !(1..=MOST_HEADS).contains(&self.heads) {
+            return Err(Failure(format!("--heads {}: expected 1 to {MOST_HEADS}", self.heads)));
+        }
+        if self.lambda.is_some() && matches!(self.kernel, KernelArg::Softmax) {
+            return Err(Failure("--lambda has no meaning for the softmax kernel; leave it out".into()));
+        }
         if let Some(head) = self.head.filter(|h| *h >= self.heads) {
             return Err(Failure(format!(
                 "head {head}: expected 0 to {}; there are {} heads",
@@ -224,6 +233,7 @@ pub(super) fn run(args: &Args) -> Outcome {
             })?;
         }
     }
+    check_targets(args, &files, several)?;
     let backend = open_device(&args.device)?;
     let show_progress = several && std::io::stderr().is_terminal();
     let bar = if show_progress {
@@ -245,7 +255,7 @@ pub(super) fn run(args: &Args) -> Outcome {
             }
             Err(failure) if several => {
                 failed += 1;
-                bar.suspend(|| eprintln!("error: {}", failure.0));
+                bar.suspend(|| say(format_args!("error: {}", failure.0)));
             }
             Err(failure) => return Err(failure),
         }
@@ -257,7 +267,10 @@ pub(super) fn run(args: &Args) -> Outcome {
     }
     match failed {
         0 => Ok(()),
-        failed => Err(Failure(format!("{failed} of {} pictures failed", files.len()))),
+        failed => {
+            notice(format_args!("{failed} of {} pictures failed", files.len()));
+            Err(Failure(String::new()))
+        }
     }
 }
 
@@ -270,6 +283,27 @@ fn target(given: Option<&PathBuf>, several: bool, file: &Path, suffix: &str) -> 
         Some(path) => path.clone(),
         None => PathBuf::from(name),
     }
+}
+
+/// Refuses results that would replace an input or each other.
+fn check_targets(args: &Args, files: &[PathBuf], several: bool) -> Outcome {
+    let mut taken: BTreeMap<PathBuf, &Path> = BTreeMap::new();
+    for file in files {
+        let out = target(args.out.as_ref(), several, file, "-attention.png");
+        let raw = args.raw.as_ref().map(|raw| target(Some(raw), several, file, ".npy"));
+        for result in std::iter::once(out).chain(raw) {
+            files.iter().try_for_each(|input| keep_input(input, &result))?;
+            if let Some(other) = taken.insert(result.clone(), file) {
+                return Err(Failure(format!(
+                    "{} and {} would both be written to {}; map them apart, or rename one",
+                    other.display(),
+                    file.display(),
+                    result.display()
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// One picture: its report as JSON and as text.
@@ -289,7 +323,9 @@ fn one(
     let queries = u32::try_from(args.at.len()).map_err(|_| Failure("too many --at".into()))?;
     let scene = Scene::new(&photo, options, queries)?;
     // Refused before any work is done on the device.
-    args.at.iter().try_for_each(|pixel| scene.grid.token_at(*pixel).map(drop))?;
+    for pixel in &args.at {
+        scene.grid.token_at(*pixel).map_err(|e| Failure(format!("{}: {e}", file.display())))?;
+    }
     scene.notices.iter().for_each(|n| notice(format_args!("{}: {n}", file.display())));
     let mut program = scene.compile(backend)?;
     let first = scene.rows(program.as_mut(), &args.at)?;
@@ -302,10 +338,19 @@ fn one(
     };
     let fused: Vec<Vec<f32>> = rows.rows.iter().map(|heads| fuse(heads, args.head)).collect();
     if let Some(bad) = fused.iter().flatten().position(|x| !x.is_finite()) {
-        return Err(Failure(format!(
-            "{}: element {bad} of the map is not finite; λ may be too small for this picture",
+        let failed = rows.status.iter().any(|s| s[3] >= 3.0);
+        let why = if failed {
+            "the landmark matrix is singular; raise --epsilon"
+        } else {
+            "λ may be too small or too large; choose another"
+        };
+        return Err(Failure(format!("{}: element {bad} of the map is not finite: {why}", file.display())));
+    }
+    if fused.iter().flatten().all(|x| *x == 0.0) {
+        notice(format_args!(
+            "{}: the map is zero everywhere: λ is too small for this picture",
             file.display()
-        )));
+        ));
     }
     let maps: Vec<Vec<f32>> = fused.iter().map(|m| scaled_to_one(m)).collect();
     // Several clicks share a picture: their maps are averaged there, and apart in the raw file.

@@ -41,8 +41,12 @@ struct Failure(String);
 
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
-        // Drivers' messages may span lines; the first says what happened.
-        Self(error.to_string().lines().map(str::trim).collect::<Vec<_>>().join(" "))
+        // Drivers' messages may span lines, and places in our own source tell a user of the command line nothing.
+        let line = error.to_string().lines().map(str::trim).collect::<Vec<_>>().join(" ");
+        Self(match line.rfind(" (src") {
+            Some(at) if line.ends_with(')') => line[..at].to_string(),
+            _ => line,
+        })
     }
 }
 
@@ -50,7 +54,25 @@ type Outcome = Result<(), Failure>;
 
 /// Something the user should know that is no result.
 fn notice(text: impl Display) {
-    eprintln!("note: {text}");
+    say(format_args!("note: {text}"));
+}
+
+/// A line on stderr. Where that cannot be written there is nobody to tell.
+fn say(line: impl Display) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Refuses to write a result over its own input.
+fn keep_input(input: &std::path::Path, output: &std::path::Path) -> Outcome {
+    let same = |a: &std::path::Path| std::fs::canonicalize(a).ok();
+    match (same(input), same(output)) {
+        (Some(a), Some(b)) if a == b => Err(Failure(format!(
+            "{}: is the input itself; choose another output, so that the input is not lost",
+            output.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Prints a line of results; a closed pipe ends the program quietly, as in any filter.
@@ -80,7 +102,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
     let text = error.to_string();
     let (what, rest) = text.split_once("\n\n").unwrap_or((&text, ""));
-    eprintln!("{}\n\n{}", what.lines().map(str::trim).collect::<Vec<_>>().join(" "), rest.trim_end());
+    say(format_args!("{}\n\n{}", what.lines().map(str::trim).collect::<Vec<_>>().join(" "), rest.trim_end()));
     ExitCode::from(2)
 }
 
@@ -100,7 +122,10 @@ pub fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure(message)) => {
-            eprintln!("error: {message}");
+            // A command that has reported each failure by itself has nothing to add.
+            if !message.is_empty() {
+                say(format_args!("error: {message}"));
+            }
             ExitCode::FAILURE
         }
     }

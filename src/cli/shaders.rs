@@ -38,6 +38,14 @@ fn print_spec(spec: &'static KernelSpec, variant: Option<&str>) -> Outcome {
     let OnWgpu::Shader(variants) = &spec.wgpu else {
         return print_line(&format!("// {}: expands into other kernels", spec.name));
     };
+    if let Some(wanted) = variant.filter(|wanted| variants.iter().all(|v| v.name != *wanted)) {
+        let names: Vec<_> = variants.iter().map(|v| v.name).collect();
+        return Err(Failure(format!(
+            "{} has no variant {wanted:?}; it has [{}]",
+            spec.name,
+            names.join(", ")
+        )));
+    }
     for one in variants.iter().filter(|v| variant.is_none_or(|wanted| wanted == v.name)) {
         let Some(case) = spec.cases.first() else { continue };
         let present: Vec<bool> = spec.ports.iter().map(|p| !case.absent.contains(&p.name)).collect();

@@ -58,6 +58,8 @@ pub struct Port {
     pub optional: bool,
     /// Whether its leading `b, h` may be 1 for every head of every batch element.
     pub broadcast: bool,
+    /// Whether every element must be a finite number above 0 (bandwidths); checked when the caller writes it.
+    pub positive: bool,
     /// Whether it holds what a backend measured of itself (residuals, step counts): every backend has its own, so
     /// parity does not compare it.
     pub diagnostic: bool,
@@ -74,6 +76,7 @@ impl Port {
             optional: false,
             broadcast: false,
             diagnostic: false,
+            positive: false,
         }
     }
 
@@ -87,6 +90,7 @@ impl Port {
             optional: false,
             broadcast: false,
             diagnostic: false,
+            positive: false,
         }
     }
 
@@ -103,6 +107,11 @@ impl Port {
     /// The same port, whose leading `b, h` may be 1.
     pub const fn broadcast(self) -> Self {
         Self { broadcast: true, ..self }
+    }
+
+    /// The same port, whose elements must be finite and above 0.
+    pub const fn positive(self) -> Self {
+        Self { positive: true, ..self }
     }
 
     /// The same port, which holds what the backend measured of itself.

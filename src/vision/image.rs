@@ -114,6 +114,10 @@ impl Photo {
         if metadata.is_dir() {
             return Err(read_error("it is a folder, expected a file".to_owned()));
         }
+        if !metadata.is_file() {
+            // Pipes and devices may never end.
+            return Err(read_error("it is a pipe or device, expected a regular file".to_owned()));
+        }
         if metadata.len() > MAX_DECODED_BYTES {
             let found = metadata.len();
             return Err(read_error(format!(

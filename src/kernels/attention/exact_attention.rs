@@ -223,7 +223,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         Port::read("q", &["b", "h", "n", "d"]),
         Port::read("k", &["b", "h", "m", "d"]),
         Port::read("v", &["b", "h", "m", "e"]),
-        Port::read("lambda", &["bandwidths"]).optional(),
+        Port::read("lambda", &["bandwidths"]).positive().optional(),
         Port::read("key_mask", &["b", "h", "m"]).of(DType::U8).broadcast().optional(),
         Port::read("mask", &["b", "h", "n", "m"]).of(DType::U8).broadcast().optional(),
         Port::read("query_mask", &["b", "h", "n"]).of(DType::U8).broadcast().optional(),

@@ -158,7 +158,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         Port::read("q", &["b", "h", "n", "d"]),
         Port::read("k", &["b", "h", "m", "d"]),
         Port::read("v", &["b", "h", "m", "e"]),
-        Port::read("lambda", &["bandwidths"]).optional(),
+        Port::read("lambda", &["bandwidths"]).positive().optional(),
         Port::write("out", &["b", "h", "n", "e"]),
     ],
     params: Params::FIELDS,

@@ -60,7 +60,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     ports: &[
         Port::read("queries", &["b", "h", "r", "d"]),
         Port::read("k", &["b", "h", "n", "d"]),
-        Port::read("lambda", &["bandwidths"]).optional(),
+        Port::read("lambda", &["bandwidths"]).positive().optional(),
         Port::read("log_sum", &["b", "h", "r"]).optional(),
         Port::read("keep", &["b", "h", "n"]).of(DType::U8).broadcast().optional(),
         Port::write("out", &["b", "h", "n", "r"]),

@@ -154,7 +154,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     ports: &[
         Port::read("q", &["b", "h", "n", "d"]),
         Port::read("k", &["b", "h", "m", "d"]),
-        Port::read("lambda", &["bandwidths"]).optional(),
+        Port::read("lambda", &["bandwidths"]).positive().optional(),
         Port::read("query_mask", &["b", "h", "n"]).of(DType::U8).broadcast().optional(),
         Port::read("row_shift", &["b", "h", "n", "w"]).optional(),
         Port::write("moments", &["b", "h", "m", "2"]),

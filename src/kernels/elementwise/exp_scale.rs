@@ -62,7 +62,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     source: "definition",
     ports: &[
         Port::read("x", &["b", "h", "n", "m"]),
-        Port::read("lambda", &["h"]),
+        Port::read("lambda", &["h"]).positive(),
         Port::write("out", &["b", "h", "n", "m"]),
     ],
     params: &[],

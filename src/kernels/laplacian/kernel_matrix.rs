@@ -173,7 +173,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     ports: &[
         Port::read("x", &["b", "h", "n", "d"]),
         Port::read("y", &["b", "h", "m", "d"]),
-        Port::read("lambda", &["h"]),
+        Port::read("lambda", &["h"]).positive(),
         Port::read("x_keep", &["b", "h", "n"]).of(DType::U8).broadcast().optional(),
         Port::read("y_keep", &["b", "h", "m"]).of(DType::U32).broadcast().optional(),
         Port::write("out", &["b", "h", "n", "m"]),

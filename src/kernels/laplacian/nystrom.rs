@@ -65,6 +65,9 @@ impl Params {
         if !(p.zs.is_finite() && p.zs >= 0.0) {
             return Err(format!("zs is a positive number, or 0 for the number of keys, got {}", p.zs));
         }
+        if p.inverse > newton_schulz::IDENTITY {
+            return Err(format!("inverse is a mode of newton_schulz, 0 to 5, got {}", p.inverse));
+        }
         if !(1..=2).contains(&p.metric) || p.normalise > normalise::SOFTPP {
             return Err(format!("metric is 1 or 2 and normalise 0 to 4, got {} and {}", p.metric, p.normalise));
         }

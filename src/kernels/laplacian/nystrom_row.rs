@@ -116,7 +116,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         Port::read("k", &["b", "h", "n", "d"]),
         Port::read("landmarks", &["b", "h", "m", "d"]),
         Port::read("weights", &["b", "h", "r", "mw"]),
-        Port::read("lambda", &["h"]),
+        Port::read("lambda", &["h"]).positive(),
         Port::read("scale", &["b", "h", "n"]).optional(),
         Port::read("keep", &["b", "h", "n"]).of(DType::U8).broadcast().optional(),
         Port::read("share", &["b", "h", "1"]).optional(),

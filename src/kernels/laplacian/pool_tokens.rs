@@ -6,6 +6,7 @@
 //! * `k` `[b, h, n, d]`, `q` `[b, h, nq, d]`: the keys, and the queries where some landmarks come from them.
 //! * `cells` `[m, 5]`: source (0 = keys, 1 = queries), first row, end row, first column, end column; token = row ·
 //!   `grid_cols` + column.
+//! * A cell with ends before its beginnings, outside the grid, or of another source is no landmark: zeros and `valid` 0.
 //! * `keep` leaves masked keys out of the means; a cell without any kept token gives zeros and `valid` 0.
 
 use crate::error::Result;
@@ -33,11 +34,21 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     for (place, flag) in valid.iter_mut().enumerate() {
         let (batch, landmark) = (place / m, place % m);
         let cell = &cells[5 * landmark..][..5];
+        let of_queries = cell[0] == 1 && q.is_some();
+        let grid_rows = if of_queries { nq } else { n } as u32 / p.grid_cols;
+        let on_grid = cell[0] <= u32::from(q.is_some())
+            && cell[1] <= cell[2]
+            && cell[3] <= cell[4]
+            && cell[4] <= p.grid_cols
+            && cell[2] <= grid_rows;
+        if !on_grid {
+            continue;
+        }
         let mut members = 0;
         let line = &mut out[place * d..][..d];
         for token in (cell[1]..cell[2]).flat_map(|r| (cell[3]..cell[4]).map(move |c| (r * p.grid_cols + c) as usize)) {
             let row = match &q {
-                Some(q) if cell[0] == 1 => &q[(batch * nq + token) * d..][..d],
+                Some(q) if of_queries => &q[(batch * nq + token) * d..][..d],
                 _ if kept(args, "keep", batch, token) => &k[(batch * n + token) * d..][..d],
                 _ => continue,
             };
@@ -64,6 +75,12 @@ fn all_of_keys(d: &Dims) -> HostData {
     HostData::U32((0..d.size("m")).flat_map(|l| [0, l, l + 1, 0, d.size("n") / d.size("m")]).collect())
 }
 
+/// Cells that are not on a 6 × 5 grid of keys, and one that is.
+fn off_the_grid(_: &Dims) -> HostData {
+    let cells = [[0, 0, 6, 0, 6], [0, 3, 1, 0, 2], [0, 0, 1, 4, 7], [7, 0, 1, 0, 1], [0, 1, 3, 2, 4], [0, 100, 102, 0, 2]];
+    HostData::U32(cells.concat())
+}
+
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
     name: "pool_tokens",
@@ -81,7 +98,10 @@ pub static SPEC: KernelSpec = KernelSpec {
     params: Params::FIELDS,
     defaults: Params::default_bytes,
     output_dims: None,
-    check: any_dims,
+    check: |_, params| match Params::from_bytes(params).grid_cols {
+        0 => Err("grid_cols is at least 1, got 0".into()),
+        _ => Ok(()),
+    },
     wgpu: OnWgpu::Shader(&[Variant::only(
         "laplacian/pool_tokens.wgsl",
         include_str!("../../../shaders/laplacian/pool_tokens.wgsl"),
@@ -105,6 +125,11 @@ pub static SPEC: KernelSpec = KernelSpec {
             .filled(&[("cells", Fill::Made(two_by_three))]),
         Case::new("empty_cells", &[("b", 1), ("h", 2), ("n", 30), ("nq", 0), ("m", 5), ("d", 9)], || Params { grid_cols: 6 }.to_bytes())
             .without(&["q"]).filled(&[("cells", Fill::Made(all_of_keys)), ("keep", Fill::Value(0.0))]),
+        Case::new("off_the_grid", &[("b", 1), ("h", 2), ("n", 30), ("nq", 0), ("m", 6), ("d", 9)], || {
+            Params { grid_cols: 6 }.to_bytes()
+        })
+        .without(&["q", "keep"])
+        .filled(&[("cells", Fill::Made(off_the_grid))]),
     ],
     vjp: None,
 };

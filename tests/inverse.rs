@@ -445,3 +445,25 @@ fn epsilon_may_change_while_the_number_of_steps_stays() {
         );
     }
 }
+
+#[test]
+fn large_equal_landmarks_get_ten_times_epsilon_and_say_so() {
+    // 256 equal landmarks: the condition number 256/ε is past what f32 inverts to 1e-2 at ε = 0.03, and within at 10 ε.
+    let (m, epsilon) = (256_u32, 0.03_f32);
+    let entries = (0..m * m).map(|i| if i % (m + 1) == 0 { 1.0 + epsilon } else { 1.0 }).collect();
+    let a = HostTensor::f32([1, 1, m, m], entries).expect("the size fits");
+    let params = newton_schulz::Params { epsilon, ..Default::default() };
+    for (name, device) in devices().into_iter().filter(|(name, _)| name != "cpu") {
+        let (x, status) = invert(device.as_ref(), params, &a);
+        assert_eq!(status[3], 2.0, "{name}: {status:?}");
+        assert!(status[0] <= 1e-2, "{name}: {status:?}");
+        // (1 1ᵀ + s I)⁻¹ = (I − 1 1ᵀ/(m + s))/s with s = 10 ε.
+        let shift = 10.0 * f64::from(epsilon);
+        let expected = |i: usize| {
+            let unit = if i % (m as usize + 1) == 0 { 1.0 } else { 0.0 };
+            (unit - 1.0 / (f64::from(m) + shift)) / shift
+        };
+        let worst = x.iter().enumerate().map(|(i, v)| (v - expected(i)).abs()).fold(0.0, f64::max);
+        assert!(worst * shift <= 1e-2, "{name}: off by {worst}");
+    }
+}

@@ -163,7 +163,13 @@ impl LiveMap {
 
         let linear = to_linear::record(&mut graph, "linear light", pixels)?;
         let lab = oklab::record(&mut graph, "OKLab", linear)?;
-        let patches = patchify::Params { patch_size: PATCH, stride: STRIDE, grid_cols: cols, first_token: 0 };
+        let patches = patchify::Params {
+            patch_size: PATCH,
+            stride: STRIDE,
+            grid_cols: cols,
+            first_token: 0,
+            first_row: 0,
+        };
         let keys = patchify::record(&mut graph, "patches", lab, tokens, patches)?;
         // The query is the "mean" over a cell of one token.
         let query = graph.transient("query", [1, 1, 1, keys.dim(3)], DType::F32);

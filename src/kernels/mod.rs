@@ -18,7 +18,7 @@ kernels! {
     /// Dense linear algebra.
     linalg {
         matmul, row_affine, row_dot, column_sums, sum_chunks, mask_weights, gram, scale_rows, reduce_sum, scan, transpose,
-        identity_distance, inverse_residual, inverse_fallback, newton_schulz, newton_schulz_start,
+        identity_distance, inverse_residual, inverse_fallback, inverse_choice, newton_schulz, newton_schulz_start,
         newton_schulz_workgroup, newton_schulz_trace,
     }
     /// Laplacian and Gaussian kernels, landmarks and Nyström attention.

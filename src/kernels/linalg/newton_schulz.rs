@@ -9,7 +9,7 @@
 //!
 //! Where the residual exceeds 1e-2, Cholesky takes over for that matrix (m ≤ 200); if a pivot is not positive or the
 //! residual no better, once more with 9ε added to the diagonal; if that fails too, `x` keeps the iterate and the status
-//! says so.
+//! says so. Larger matrices are iterated a second time with 9ε on the diagonal instead, and the better one is chosen.
 //!
 //! Start factors are each matrix's own, never a maximum over the batch, so one hard head changes nothing for others.
 //!
@@ -22,12 +22,12 @@ pub mod bound;
 pub mod data;
 pub mod dense;
 
-use super::{identity_distance, inverse_fallback, matmul, newton_schulz_start, newton_schulz_workgroup};
+use super::{identity_distance, inverse_choice, inverse_fallback, matmul, newton_schulz_start, newton_schulz_workgroup};
 use crate::error::Result;
 use crate::graph::{Expansion, Graph};
 use crate::kernel::*;
 use crate::params;
-use crate::tensor::{DType, Dims, Tensor};
+use crate::tensor::{DType, Dims, HostTensor, Tensor};
 use bound::{Bound, MOST_STEPS};
 
 /// Mode: X₀ = 2/(u + ε) I with the factors of the a-priori [`bound`], one step more than it asks for.
@@ -86,6 +86,11 @@ impl Params {
     /// Whether Cholesky may take over for matrices of size m.
     pub fn has_fallback(&self, m: u32) -> bool {
         self.fallback != 0 && !self.is_general() && m <= inverse_fallback::MOST_ROWS
+    }
+
+    /// Whether a second iteration with ten times ε stands behind matrices of size m.
+    pub fn has_second_try(&self, m: u32) -> bool {
+        self.fallback != 0 && !self.is_general() && m > inverse_fallback::MOST_ROWS
     }
 
     fn bound(&self, upper: f64) -> Bound {
@@ -322,9 +327,15 @@ pub(super) struct Running {
     pub(super) bound: Tensor,
 }
 
-/// Records the start of an iteration of `steps` steps.
+/// Records the start of an iteration of `steps` steps on the port `a`.
 pub(super) fn record_start(e: &mut Expansion<'_>, p: &Params, steps: u32) -> Result<Running> {
-    let (a, m) = (e.port("a"), e.dims.size("m"));
+    let a = e.port("a");
+    record_start_of(e, p, a, steps)
+}
+
+/// Records the start of an iteration of `steps` steps.
+fn record_start_of(e: &mut Expansion<'_>, p: &Params, a: Tensor, steps: u32) -> Result<Running> {
+    let m = e.dims.size("m");
     let side = side(m, e.caps);
     let padded = (side != m).then(|| e.batch_transient("a_padded", side, side));
     let x = e.batch_transient("x0", side, side);
@@ -403,6 +414,40 @@ pub(super) fn record_step(
     Ok(())
 }
 
+/// Records the whole iteration on `a` by batched products, and the distance of its end from the inverse.
+fn record_products(e: &mut Expansion<'_>, p: &Params, a: Tensor, residual: Tensor) -> Result<Running> {
+    let m = e.dims.size("m");
+    let factors = p.factors(p.worst_upper(m));
+    let mut run = record_start_of(e, p, a, factors.len() as u32)?;
+    for factor in factors {
+        let y = record_product(e.graph, &run)?;
+        record_step(e.graph, &mut run, y, p.mode, factor)?;
+    }
+    let y = record_product(e.graph, &run)?;
+    let params = identity_distance::Params { size: m };
+    e.graph.pass(&identity_distance::SPEC, &params, &[Some(y), Some(residual)])?;
+    Ok(run)
+}
+
+/// Records the iteration once more on A + 9 ε I and the choice between both, for matrices too large for Cholesky. It runs
+/// whether it is needed or not: which of them failed is known on the device only.
+fn record_second_try(e: &mut Expansion<'_>, p: &Params, run: &Running, residual: Tensor) -> Result<()> {
+    let (b, h, m) = (e.dims.size("b"), e.dims.size("h"), e.dims.size("m"));
+    let unit = (0..m * m).map(|i| if i % (m + 1) == 0 { 1.0 } else { 0.0 }).collect();
+    let unit = e.graph.constant("I", HostTensor::f32([1, 1, m, m], unit)?);
+    let shift = matmul::Params { identity: 9.0 * p.epsilon, ..Default::default() };
+    let shifted = matmul::record(e.graph, "A + 9 ε I", matmul::Inputs::new(e.port("a"), unit), shift)?;
+    let again = e.graph.transient("residual of A + 9 ε I", [b, h, 1], DType::F32);
+    let second = record_products(e, &Params { epsilon: 10.0 * p.epsilon, ..*p }, shifted, again)?;
+    let status = e.port_if("status");
+    let status = status.unwrap_or_else(|| e.graph.transient("status", [b, h, 4], DType::F32));
+    let args = [
+        Some(run.x), Some(residual), Some(second.x), Some(again), Some(run.bound), Some(e.port("x")), Some(status),
+    ];
+    e.graph.pass(&inverse_choice::SPEC, &params::NoParams {}, &args)?;
+    Ok(())
+}
+
 fn expand(e: &mut Expansion<'_>) -> Result<()> {
     let p: Params = e.params();
     let m = e.dims.size("m");
@@ -426,16 +471,10 @@ fn expand(e: &mut Expansion<'_>) -> Result<()> {
         e.graph.pass(&newton_schulz_workgroup::SPEC, &params, &args)?;
         (iterate, bound)
     } else {
-        let factors = p.factors(p.worst_upper(m));
-        let mut run = record_start(e, &p, factors.len() as u32)?;
-        for factor in factors {
-            let y = record_product(e.graph, &run)?;
-            record_step(e.graph, &mut run, y, p.mode, factor)?;
+        let run = record_products(e, &p, a, residual)?;
+        if p.has_second_try(m) {
+            return record_second_try(e, &p, &run, residual);
         }
-        let y = record_product(e.graph, &run)?;
-        let params = identity_distance::Params { size: m };
-        e.graph
-            .pass(&identity_distance::SPEC, &params, &[Some(y), Some(residual)])?;
         (run.x, run.bound)
     };
     let status = e.port_if("status");

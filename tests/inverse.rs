@@ -460,7 +460,7 @@ fn large_equal_landmarks_get_ten_times_epsilon_and_say_so() {
         // (1 1ᵀ + s I)⁻¹ = (I − 1 1ᵀ/(m + s))/s with s = 10 ε.
         let shift = 10.0 * f64::from(epsilon);
         let expected = |i: usize| {
-            let unit = if i % (m as usize + 1) == 0 { 1.0 } else { 0.0 };
+            let unit = if i.is_multiple_of(m as usize + 1) { 1.0 } else { 0.0 };
             (unit - 1.0 / (f64::from(m) + shift)) / shift
         };
         let worst = x.iter().enumerate().map(|(i, v)| (v - expected(i)).abs()).fold(0.0, f64::max);

@@ -1,6 +1,6 @@
 //! How many of our exponentials a device does: the roof for kernels whose time goes into e^x.
 //!
-//! out\[i\] = Σ over 4 chains c of s after `rounds` steps s ← e^−s, from s = x\[i\] + c/4; all run into 0.567.
+//! out\[i\] = Σ over 4 chains c of s after rounds steps s ← e^−s, from s = x\[i\] + c/4; all run into 0.567.
 //!
 //! * `x`, `out`: `[b, h, n]`.
 
@@ -34,7 +34,7 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> crate::Result<()> {
 pub static SPEC: KernelSpec = KernelSpec {
     name: "probe_exp",
     family: "probe",
-    formula: "out = Σ_c s_c after `rounds` steps s ← exp(−s) from x + c/4, c < 4",
+    formula: "out = Σ_c s_c after rounds steps s ← exp(−s) from x + c/4, c < 4",
     source: "definition",
     ports: &[Port::read("x", &["b", "h", "n"]), Port::write("out", &["b", "h", "n"])],
     params: Params::FIELDS,

@@ -363,3 +363,51 @@ fn missing_bandwidths_and_bad_choices_are_named() {
     assert!(refused(Some(lambda), laplacian).contains("`lambda` has 3 numbers; wants h = 2 or 1"));
     assert!(refused(None, exact_attention::Params { metric: 7, ..Default::default() }).contains("got 7"));
 }
+
+/// States of all heads exceed the memory budget, so batch elements come one after the other.
+#[test]
+fn states_stay_within_the_memory_budget() {
+    let shape = [3, 2, 40, 12];
+    let key_mask = (0..2 * 40).map(|i| u8::from(i % 3 != 0)).collect();
+    let inputs = [
+        ("q", numbers(shape, 1)),
+        ("k", numbers(shape, 2)),
+        ("v", numbers(shape, 3)),
+        ("lambda", HostTensor::f32([2], vec![2.0, 5.0]).unwrap()),
+        ("key_mask", HostTensor::new([1, 2, 40], HostData::U8(key_mask)).unwrap()),
+    ];
+    let params = exact_attention::Params { metric: 1, ..Default::default() };
+    let record = |graph: &mut Graph, t: &[Tensor]| {
+        attention(graph, [Some(t[0]), Some(t[1]), Some(t[2]), Some(t[3]), Some(t[4]), None, None], params)
+    };
+    let truth = run(&CpuBackend, record, &inputs);
+    for (device, adapter) in support::adapters_by_name() {
+        for budget in [5000, 10_000] {
+            let options = Options { memory_budget: Some(budget), ..Options::default() };
+            let backend = WgpuBackend::on_adapter(&adapter, options).unwrap();
+            let result = run(&backend, record, &inputs);
+            close(&format!("{device} values"), &result[0], &truth[0], 2e-6);
+            close(&format!("{device} log_sum"), &result[1], &truth[1], 2e-6);
+        }
+    }
+}
+
+#[test]
+fn nothing_at_all_is_no_error() {
+    let mut devices: Vec<_> = devices();
+    for (device, adapter) in support::adapters_by_name() {
+        let options = Options { storage_binding: Some(1 << 20), ..Options::default() };
+        devices.push((device, Arc::new(WgpuBackend::on_adapter(&adapter, options).unwrap())));
+    }
+    for (device, backend) in devices {
+        for (b, n, m) in [(1, 0, 5000), (0, 7, 5000), (1, 7, 0), (1, 0, 0)] {
+            let inputs = [("q", numbers([b, 2, n, 64], 1)), ("k", numbers([b, 2, m, 64], 2)), ("v", numbers([b, 2, m, 64], 3))];
+            let record = |graph: &mut Graph, t: &[Tensor]| {
+                attention(graph, [Some(t[0]), Some(t[1]), Some(t[2]), None, None, None, None], exact_attention::Params::default())
+            };
+            let result = run(&*backend, record, &inputs);
+            assert!(result[0].to_f32().iter().all(|x| *x == 0.0), "{device}: b = {b}, n = {n}, m = {m}");
+            assert!(result[1].to_f32().iter().all(|x| *x == attention_merge::EMPTY), "{device}: b = {b}, n = {n}, m = {m}");
+        }
+    }
+}

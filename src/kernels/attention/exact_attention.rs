@@ -102,6 +102,23 @@ impl Ports {
         }
     }
 
+    /// Batch elements `range`, all heads and rows.
+    fn of_elements(&self, graph: &mut Graph, range: &Range<u32>) -> Result<Self> {
+        let whole = self.out.dim(0);
+        let mut part = |t: Tensor| if t.dim(0) == whole { graph.slice(t, 0, range.clone()) } else { Ok(t) };
+        Ok(Self {
+            q: part(self.q)?,
+            k: part(self.k)?,
+            v: part(self.v)?,
+            key_mask: self.key_mask.map(&mut part).transpose()?,
+            mask: self.mask.map(&mut part).transpose()?,
+            query_mask: self.query_mask.map(&mut part).transpose()?,
+            out: part(self.out)?,
+            log_sum: self.log_sum.map(&mut part).transpose()?,
+            lambda: self.lambda,
+        })
+    }
+
     /// Rows `rows` of one head.
     fn rows_of_head(&self, graph: &mut Graph, at: (u32, u32), rows: &Range<u32>) -> Result<Self> {
         let mut part = |t: Tensor, range: Range<u32>| head(graph, t, at, range);
@@ -183,24 +200,31 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
     let chunk = keys_per_range(x.dims, x.caps);
     let (n, m, e) = (x.dims.size("n"), x.dims.size("m"), x.dims.size("e"));
     let row_bytes = 4 * (u64::from(e) + 2);
-    let states = x.dims.batches() * u64::from(n) * row_bytes;
-    let direct = ports.query_mask.is_none() && ports.log_sum.is_none();
-    if m <= chunk && (direct || states <= x.caps.memory_budget) {
-        return ports.record(x.graph, &p, chunk);
+    let batches = x.dims.batches();
+    let direct = m <= chunk && ports.query_mask.is_none() && ports.log_sum.is_none();
+    if direct || batches == 0 {
+        return ports.record(x.graph, &p, u32::MAX);
+    }
+    let (b, h) = (x.dims.size("b"), x.dims.size("h"));
+    let budget = x.caps.memory_budget;
+    let per_element = u64::from(h) * u64::from(n) * row_bytes;
+    if m <= chunk && per_element <= budget {
+        // States of as many batch elements at a time as the budget holds.
+        let elements = u32::try_from(budget / per_element.max(1)).unwrap_or(u32::MAX);
+        return blocks(b, elements).try_for_each(|range| ports.of_elements(x.graph, &range)?.record(x.graph, &p, chunk));
     }
     // At most three states are alive at a time.
-    let rows = u32::try_from(x.caps.memory_budget / 3 / row_bytes).unwrap_or(u32::MAX).max(64);
-    for batch in 0..x.dims.size("b") {
-        for h in 0..x.dims.size("h") {
-            let mut from = 0_u32;
-            while from < n {
-                let to = from.saturating_add(rows).min(n);
-                ports.rows_of_head(x.graph, (batch, h), &(from..to))?.record(x.graph, &p, chunk)?;
-                from = to;
-            }
-        }
+    let rows = u32::try_from(budget / 3 / row_bytes).unwrap_or(u32::MAX).max(64);
+    for at in (0..b).flat_map(|b| (0..h).map(move |h| (b, h))) {
+        blocks(n, rows).try_for_each(|range| ports.rows_of_head(x.graph, at, &range)?.record(x.graph, &p, chunk))?;
     }
     Ok(())
+}
+
+/// Ranges of at most `size` that cover 0..total; one empty range for nothing, so that outputs are still written.
+fn blocks(total: u32, size: u32) -> impl Iterator<Item = Range<u32>> {
+    let starts = (0..total.max(1)).step_by(size.max(1) as usize);
+    starts.map(move |start| start..start.saturating_add(size).min(total))
 }
 
 const fn sizes(n: u32, m: u32, d: u32, e: u32) -> [(&'static str, u32); 7] {

@@ -401,13 +401,24 @@ fn nothing_at_all_is_no_error() {
     }
     for (device, backend) in devices {
         for (b, n, m) in [(1, 0, 5000), (0, 7, 5000), (1, 7, 0), (1, 0, 0)] {
-            let inputs = [("q", numbers([b, 2, n, 64], 1)), ("k", numbers([b, 2, m, 64], 2)), ("v", numbers([b, 2, m, 64], 3))];
+            let inputs = [
+                ("q", numbers([b, 2, n, 64], 1)),
+                ("k", numbers([b, 2, m, 64], 2)),
+                ("v", numbers([b, 2, m, 64], 3)),
+            ];
             let record = |graph: &mut Graph, t: &[Tensor]| {
-                attention(graph, [Some(t[0]), Some(t[1]), Some(t[2]), None, None, None, None], exact_attention::Params::default())
+                attention(
+                    graph,
+                    [Some(t[0]), Some(t[1]), Some(t[2]), None, None, None, None],
+                    exact_attention::Params::default(),
+                )
             };
             let result = run(&*backend, record, &inputs);
             assert!(result[0].to_f32().iter().all(|x| *x == 0.0), "{device}: b = {b}, n = {n}, m = {m}");
-            assert!(result[1].to_f32().iter().all(|x| *x == attention_merge::EMPTY), "{device}: b = {b}, n = {n}, m = {m}");
+            assert!(
+                result[1].to_f32().iter().all(|x| *x == attention_merge::EMPTY),
+                "{device}: b = {b}, n = {n}, m = {m}"
+            );
         }
     }
 }

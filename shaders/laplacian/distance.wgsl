@@ -1,5 +1,5 @@
 // The gap between coordinates that the metric sums, and what becomes of the sum.
-// METRIC: 1 = |x - y| (Laplacian), 2 = (x - y)^2 (Gaussian). OUTPUT: 0 = e^(-sum / lambda), 1 = the sum itself.
+// METRIC: 1 = |x - y| (Laplacian), 2 = (x - y)^2 (Gaussian).
 fn gap4(x: vec4f, y: vec4f) -> vec4f {
   let t = x - y;
   if (METRIC == 1u) { return abs(t); }
@@ -18,6 +18,5 @@ fn bandwidth_of(head: u32) -> f32 {
 }
 
 fn finish(distance: f32, bandwidth: f32) -> f32 {
-  if (OUTPUT == 1u) { return distance; }
   return exp_accurate(-distance / bandwidth);
 }

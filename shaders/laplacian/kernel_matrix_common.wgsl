@@ -14,7 +14,8 @@ fn kept_column(batch: u32, col: u32) -> bool {
 fn entry(batch: u32, row: u32, col: u32, distance: f32, bandwidth: f32) -> f32 {
   var value = 0.0;
   let kept = kept_row(batch, row) && kept_column(batch, col) && (SQUARE == 0u || kept_column(batch, row));
-  if (kept) { value = finish(distance, bandwidth); }
+  if (kept && OUTPUT == 1u) { value = distance; }
+  if (kept && OUTPUT == 0u) { value = finish(distance, bandwidth); }
   if (SQUARE != 0u && row == col) {
     if (!kept) { value = 1.0; }
     value += params.diagonal;

@@ -118,11 +118,6 @@ impl Port {
     pub const fn diagnostic(self) -> Self {
         Self { diagnostic: true, ..self }
     }
-
-    /// Whether the dispatcher may bind a window of its heads.
-    pub fn is_batched(&self) -> bool {
-        self.dims.len() >= 2 && self.dims[0] == "b" && self.dims[1] == "h" && !self.broadcast
-    }
 }
 
 /// Software and hardware that want different shapes of the same kernel. Keyed by driver, not by adapter type: two

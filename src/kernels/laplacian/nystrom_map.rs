@@ -109,7 +109,7 @@ fn record_task(graph: &mut Graph, p: &Params, task: &Task) -> Result<()> {
     let xr = matmul::record(graph, "X [I 0]", Inputs::new(left, right), plain)?;
     let weights = matmul::record(graph, "row weights", Inputs::new(features, xr), matmul::Params { alpha, ..plain })?;
     let landmarks = slice.landmarks_q.unwrap_or(slice.landmarks);
-    let params = nystrom_row::Params { constant, metric: p.metric, output: 0 };
+    let params = nystrom_row::Params { constant, metric: p.metric };
     // Landmarks that do not exist have zero features, so their weights must not meet e^(−distance): X keeps them apart
     // from all others, and C is 0 there, so their weights are 0.
     let args = [Some(slice.k), Some(landmarks), Some(weights), Some(slice.lambda), scale, slice.key_mask, share, Some(*out)];

@@ -23,8 +23,6 @@ params! {
         live constant: f32 = 0.0,
         /// 1 = L1 distance (Laplacian), 2 = squared L2 distance (Gaussian)
         fixed metric: u32 = LAPLACIAN,
-        /// 0; the shared text of the distance kernels asks for it
-        fixed output: u32 = 0,
     }
 }
 
@@ -127,8 +125,8 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check: |dims, params| {
         let p = Params::from_bytes(params);
-        if !(1..=2).contains(&p.metric) || p.output != 0 {
-            return Err(format!("metric is 1 or 2 and output 0, got {} and {}", p.metric, p.output));
+        if !(1..=2).contains(&p.metric) {
+            return Err(format!("metric is 1 or 2, got {}", p.metric));
         }
         if dims.size("mw") <= dims.size("m") {
             return Err(format!("weights need m + 1 = {} columns, got {}", dims.size("m") + 1, dims.size("mw")));

@@ -315,13 +315,43 @@ fn rows_beyond_one_binding_are_taken_in_windows() {
     let truth = run(&CpuBackend, record, &inputs);
     for (device, adapter) in support::adapters_by_name() {
         for variant in ["tile", "texture", "plain"] {
-            let variants = format!("attention_rows/{variant},key_moments/{variant}");
+            let variants = format!("attention_rows/{variant},key_moments_part/{variant}");
             let options =
                 Options { storage_binding: Some(1 << 20), variants: Some(variants), ..Options::default() };
             let backend = WgpuBackend::on_adapter(&adapter, options).expect("works");
             let result = run(&backend, record, &inputs);
             close(&format!("{device} {variant} values"), &result[0], &truth[0], 2e-6);
             close(&format!("{device} {variant} moments"), &result[1], &truth[1], 2e-6);
+        }
+    }
+}
+
+/// C02: the queries of one head exceed a binding, so their moments are taken in ranges that are joined, mask and shift too.
+#[test]
+fn moments_over_queries_beyond_one_binding_are_joined() {
+    let (n, m, d) = (6000, 37, 64);
+    let mask = (0..2 * n).map(|i: u32| u8::from(i.wrapping_mul(2_654_435_761) >> 16 & 7 < 5)).collect();
+    let inputs = [
+        ("q", numbers([1, 2, n, d], 1)),
+        ("k", numbers([1, 2, m, d], 2)),
+        ("lambda", HostTensor::f32([2], vec![8.0, 20.0]).expect("works")),
+        ("query_mask", HostTensor::new([1, 2, n], HostData::U8(mask)).expect("works")),
+        ("row_shift", numbers([1, 2, n, 2], 4)),
+    ];
+    let record = |graph: &mut Graph, t: &[Tensor]| {
+        let moments = graph.transient("moments", [1, 2, m, 2], DType::F32);
+        let args = [Some(t[0]), Some(t[1]), Some(t[2]), Some(t[3]), Some(t[4]), Some(moments)];
+        graph.pass(&key_moments::SPEC, &key_moments::Params::default(), &args).expect("works");
+        vec![moments]
+    };
+    let truth = run(&CpuBackend, record, &inputs);
+    for (device, adapter) in support::adapters_by_name() {
+        for variant in ["tile", "texture", "plain"] {
+            let variants = Some(format!("key_moments_part/{variant}"));
+            let options = Options { storage_binding: Some(1 << 20), variants, ..Options::default() };
+            let backend = WgpuBackend::on_adapter(&adapter, options).expect("works");
+            let result = run(&backend, record, &inputs);
+            close(&format!("{device} {variant}"), &result[0], &truth[0], 2e-6);
         }
     }
 }

@@ -8,7 +8,8 @@ use crate::graph::human_bytes;
 use crate::vision::image::Photo;
 use crate::vision::overlay::{Overlay, OverlayOptions, check_target};
 use crate::vision::scene::{
-    MapKernel, MapPath, RowNormalisation, Rows, Scene, SceneOptions, fuse, relative_error, scaled_to_one,
+    MapKernel, MapPath, NoTwin, RowNormalisation, Rows, Scene, SceneOptions, WHITENED_TWIN_TOKENS, fuse,
+    relative_error, scaled_to_one,
 };
 use clap::ValueEnum;
 use glam::UVec2;
@@ -185,6 +186,7 @@ impl Args {
             normalisation,
             lambda: self.lambda,
             attention,
+            whitened_twin_tokens: WHITENED_TWIN_TOKENS,
             ..SceneOptions::default()
         })
     }
@@ -390,12 +392,16 @@ struct Report<'a> {
 
 impl Report<'_> {
     /// Error of each query's fused row against the exact one, or why there is none.
-    fn errors(&self) -> Result<Vec<f64>, &'static str> {
+    fn errors(&self) -> Result<Vec<f64>, String> {
         let Some(exact) = &self.rows.exact else {
-            return Err(if self.scene.exact {
-                "the rows are exact"
-            } else {
-                "n/a: this normalisation has no exact row that costs O(n)"
+            return Err(match self.scene.no_twin {
+                None => "the rows are exact".into(),
+                Some(NoTwin::NoExactForm) => {
+                    "n/a: this normalisation has no exact form to compare with".into()
+                }
+                Some(NoTwin::TooManyTokens { most }) => format!(
+                    "n/a: exact rows of this normalisation meet all pairs of tokens, done up to {most} tokens (--max-tokens)"
+                ),
             });
         };
         let head = self.args.head;
@@ -410,10 +416,12 @@ impl Report<'_> {
 
     /// Mean of the exact rows over queries, heads and keys.
     fn mean_kernel(&self) -> Option<f64> {
-        let bare = self.scene.exact
-            && !matches!(self.args.kernel, KernelArg::Softmax)
-            && !matches!(self.args.normalise, Some(NormaliseArg::Sum));
-        let exact = if bare { &self.rows.rows } else { self.rows.exact.as_ref()? };
+        if self.scene.normalisation != RowNormalisation::Map(Normalisation::None)
+            || matches!(self.args.kernel, KernelArg::Softmax)
+        {
+            return None;
+        }
+        let exact = if self.scene.exact { &self.rows.rows } else { self.rows.exact.as_ref()? };
         let values: Vec<f64> = exact.iter().flatten().flatten().map(|x| f64::from(*x)).collect();
         Some(values.iter().sum::<f64>() / values.len().max(1) as f64)
     }

@@ -33,7 +33,8 @@ kernels! {
     probe { probe_fma, probe_copy, probe_exp }
     /// Attention forms whose cost is all pairs of tokens.
     attention {
-        attention_rows, attention_merge, exact_attention, exact_row, key_moments, exact_attention_whitened,
+        attention_rows, attention_merge, exact_attention, exact_row, key_moments, key_moments_part, exact_attention_whitened,
+        exact_map, whiten_rows,
     }
 }
 

@@ -12,7 +12,7 @@ use crate::attention::{Attention, Kernel, Masks, Normalisation};
 use crate::backend::{Backend, Memory, Program, Timings};
 use crate::error::Error;
 use crate::graph::Graph;
-use crate::kernels::attention::{exact_attention, exact_row};
+use crate::kernels::attention::{exact_attention, exact_map, exact_row};
 use crate::kernels::image::{oklab, patchify};
 use crate::kernels::laplacian::pool_tokens;
 use crate::kernels::linalg::matmul::{self, Inputs};
@@ -77,6 +77,9 @@ pub enum RowNormalisation {
     Sum,
 }
 
+/// Tokens up to which `wgattn map` compares whitened rows with exact ones, whose statistics cost O(n² d).
+pub const WHITENED_TWIN_TOKENS: usize = 16_384;
+
 /// Everything that shapes a scene.
 #[derive(Clone, Debug)]
 pub struct SceneOptions {
@@ -100,6 +103,9 @@ pub struct SceneOptions {
     pub lambda: Option<f32>,
     /// Landmarks, ε, inverse. Its kernel and normalisation are set from the fields above.
     pub attention: Attention,
+    /// Most tokens for which approximate rows under `row` and `col` get their exact twin beside them: its statistics meet
+    /// every pair of tokens, O(n² d) per run. 0 = never. (Under `none` the twin costs O(n d) and is always there.)
+    pub whitened_twin_tokens: usize,
 }
 
 impl Default for SceneOptions {
@@ -115,8 +121,21 @@ impl Default for SceneOptions {
             normalisation: RowNormalisation::Map(Normalisation::None),
             lambda: None,
             attention: Attention::default(),
+            whitened_twin_tokens: 0,
         }
     }
+}
+
+/// Why approximate rows have no exact ones beside them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoTwin {
+    /// `cheap` and `softpp` whiten the approximation's own features: the exact kernel has no such form.
+    NoExactForm,
+    /// More tokens than [`SceneOptions::whitened_twin_tokens`].
+    TooManyTokens {
+        /// The limit.
+        most: usize,
+    },
 }
 
 /// A recorded scene.
@@ -130,10 +149,14 @@ pub struct Scene {
     pub landmarks: u32,
     /// Whether rows are exact.
     pub exact: bool,
+    /// Normalisation of the rows.
+    pub normalisation: RowNormalisation,
     /// Queries per run.
     pub queries: u32,
     /// What the user should know: a reduced picture, the path taken.
     pub notices: Vec<String>,
+    /// Why approximate rows come without exact ones; `None` where they come with them, or are exact themselves.
+    pub no_twin: Option<NoTwin>,
     graph: Graph,
     heads: u32,
     image: LinearImage,
@@ -155,7 +178,7 @@ struct SceneInputs {
 pub struct Rows {
     /// `[query][head][token]`.
     pub rows: Vec<Vec<Vec<f32>>>,
-    /// The exact rows where the map is approximate and has an exact twin that costs O(n d).
+    /// The exact rows of the same normalisation where the map is approximate, unless [`Scene::no_twin`].
     pub exact: Option<Vec<Vec<Vec<f32>>>>,
     /// Per head: residual, largest row sum, steps, code; empty on the exact path.
     pub status: Vec<[f32; 4]>,
@@ -228,9 +251,9 @@ impl Scene {
         };
         let landmarks = if exact { 0 } else { narrow("landmarks", count?)? };
         if let (true, RowNormalisation::Map(n)) = (exact, options.normalisation)
-            && n != Normalisation::None
+            && matches!(n, Normalisation::Cheap | Normalisation::Softpp)
         {
-            let (expected, remedy) = ("none or sum", "use --path nystrom for row, col, cheap and softpp");
+            let (expected, remedy) = ("none, sum, row or col", "use --path nystrom for cheap and softpp");
             return Err(Error::value(
                 "normalisation of exact rows",
                 expected,
@@ -249,16 +272,36 @@ impl Scene {
             )
             .into());
         }
+        if options.kernel == MapKernel::Softmax
+            && let RowNormalisation::Map(n @ (Normalisation::Row | Normalisation::Col)) =
+                options.normalisation
+        {
+            let remedy = "use the laplacian or gaussian kernel";
+            let got = format!("{n:?}").to_lowercase();
+            return Err(Error::value("normalisation of softmax rows", "none or sum", got, remedy).into());
+        }
+        let no_twin = match options.normalisation {
+            _ if exact => None,
+            RowNormalisation::Map(Normalisation::Cheap | Normalisation::Softpp) => Some(NoTwin::NoExactForm),
+            RowNormalisation::Map(Normalisation::Row | Normalisation::Col)
+                if grid.tokens() > options.whitened_twin_tokens =>
+            {
+                Some(NoTwin::TooManyTokens { most: options.whitened_twin_tokens })
+            }
+            _ => None,
+        };
         let lambda = bandwidths(options, &basis, &image, &grid)?;
 
-        let recorded = record(&basis, &grid, &image, options, exact, queries)?;
+        let recorded = record(&basis, &grid, &image, options, (exact, no_twin.is_none()), queries)?;
         Ok(Self {
             grid,
             lambda,
             landmarks,
             exact,
+            normalisation: options.normalisation,
             queries,
             notices,
+            no_twin,
             graph: recorded.graph,
             heads: narrow("heads", options.heads)?,
             image,
@@ -376,7 +419,7 @@ fn record(
     grid: &TokenGrid,
     image: &LinearImage,
     options: &SceneOptions,
-    exact: bool,
+    (exact, exact_rows): (bool, bool),
     queries: u32,
 ) -> Result<Recorded, Error> {
     let mut graph = Graph::new("map");
@@ -410,9 +453,21 @@ fn record(
     let scale = (d as f32).sqrt();
     let bandwidth = (metric != 0).then_some(lambda);
     let normalised = options.normalisation == RowNormalisation::Sum || metric == 0;
-    let bare_twin = exact || options.normalisation == RowNormalisation::Map(Normalisation::None);
+    let whitened_mode = match options.normalisation {
+        RowNormalisation::Map(Normalisation::Row) => Some(0),
+        RowNormalisation::Map(Normalisation::Col) => Some(1),
+        _ => None,
+    };
     let mut exact_row = None;
-    if bare_twin {
+    if let (true, Some(mode)) = (exact_rows, whitened_mode) {
+        let row = graph.transient("exact whitened row", [1, heads, tokens, queries], DType::F32);
+        let attention = &options.attention;
+        let params = exact_map::Params { zs: attention.zs.unwrap_or(0.0), ew: attention.ew, metric, mode };
+        let args = [Some(clicked), Some(features), Some(features), bandwidth, Some(row)];
+        graph.pass(&exact_map::SPEC, &params, &args)?;
+        graph.output(row)?;
+        exact_row = Some(row);
+    } else if exact_rows {
         let log_sum = if normalised {
             let ones = graph.constant(
                 "ones",

@@ -78,6 +78,8 @@ fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
 /// The exponents and values of a step's rows, as its definition reads them.
 pub(crate) struct Operands<T> {
     q: Arc<Vec<T>>,
+    /// Queries of one head.
+    rows: usize,
     k: Arc<Vec<T>>,
     v: Option<Arc<Vec<T>>>,
     lambda: Option<Arc<Vec<T>>>,
@@ -94,6 +96,7 @@ impl<T: Real> Operands<T> {
     pub(crate) fn of(args: &HostArgs<T>, metric: u32, scale: f32) -> Self {
         Self {
             q: args.real("q"),
+            rows: args.dims.at("n"),
             k: args.real("k"),
             v: None,
             lambda: args.real_if("lambda"),
@@ -104,6 +107,11 @@ impl<T: Real> Operands<T> {
             key_from: 0,
             mask_width: 0,
         }
+    }
+
+    /// The same with other queries: `rows` of them per head.
+    pub(crate) fn with_queries(self, q: Arc<Vec<T>>, rows: usize) -> Self {
+        Self { q, rows, ..self }
     }
 
     /// The same with the values and masks, whose column `key_from` belongs to the first key.
@@ -121,7 +129,7 @@ impl<T: Real> Operands<T> {
     /// The exponent of query `i` and key `j` of one head.
     pub(crate) fn exponent(&self, dims: &Dims, batch: usize, i: usize, j: usize) -> T {
         let d = dims.at("d");
-        let q = &self.q[(batch * dims.at("n") + i) * d..][..d];
+        let q = &self.q[(batch * self.rows + i) * d..][..d];
         let k = &self.k[(batch * dims.at("m") + j) * d..][..d];
         let pairs = q.iter().zip(k);
         let bandwidth = self.lambda.as_ref().map_or(T::one(), |l| l[batch % l.len().max(1)]);

@@ -74,7 +74,7 @@ struct Ports {
 }
 
 /// Head `(b, h)` of a tensor whose leading dimensions may be 1, cut to a range of its third dimension.
-fn head(graph: &mut Graph, tensor: Tensor, (b, h): (u32, u32), range: Range<u32>) -> Result<Tensor> {
+pub(super) fn head(graph: &mut Graph, tensor: Tensor, (b, h): (u32, u32), range: Range<u32>) -> Result<Tensor> {
     let dims = tensor.shape().dims().to_vec();
     let index = b.min(dims[0] - 1) * dims[1] + h.min(dims[1] - 1);
     let mut flat = vec![dims[0] * dims[1]];
@@ -222,7 +222,7 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
 }
 
 /// Ranges of at most `size` that cover 0..total; one empty range for nothing, so that outputs are still written.
-fn blocks(total: u32, size: u32) -> impl Iterator<Item = Range<u32>> {
+pub(super) fn blocks(total: u32, size: u32) -> impl Iterator<Item = Range<u32>> {
     let starts = (0..total.max(1)).step_by(size.max(1) as usize);
     starts.map(move |start| start..start.saturating_add(size).min(total))
 }

@@ -34,7 +34,7 @@ params! {
     }
 }
 
-fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
+pub(super) fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     let p = Params::from_bytes(params);
     if !(1..=2).contains(&p.metric) || p.mode > 1 {
         return Err(format!("metric is 1 or 2 and mode 0 or 1, got {} and {}", p.metric, p.mode));
@@ -49,7 +49,7 @@ fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     attention_rows::check_bandwidths(dims, p.metric)
 }
 
-fn divisor(p: &Params, m: u32) -> f64 {
+pub(super) fn divisor(p: &Params, m: u32) -> f64 {
     if p.zs == 0.0 { f64::from(m) } else { f64::from(p.zs) }
 }
 

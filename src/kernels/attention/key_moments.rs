@@ -7,28 +7,19 @@
 //! * `row_shift` `[b, h, n, w]`: the first number of each row; so moments of rows can be given as they are.
 //! * `moments` `[b, h, m, 2]`: mean, variance.
 //!
-//! The n × m matrix exists nowhere. Deviations are taken from a running mean, never from sums of squares.
+//! The n × m matrix exists nowhere. Queries that exceed a binding or a driver's loops are taken in ranges, whose moments are
+//! joined.
 
-use super::attention_rows::{self, Operands, PAIR};
+use super::attention_rows::{self, Operands};
+use super::exact_attention::{blocks, head};
+use super::key_moments_part;
 use crate::error::Result;
-use crate::kernel::wgsl_module::{EXP, GROUP, Shared};
+use crate::graph::Expansion;
 use crate::kernel::*;
-use crate::params;
 use crate::reference;
-use crate::tensor::{DType, Dims, HostData};
+use crate::tensor::{DType, Dims};
 
-params! {
-    /// Parameters of [`SPEC`].
-    pub struct Params {
-        /// factor of the product q·k (softmax only)
-        live scale: f32 = 1.0,
-        /// exponent of a pair: 0 softmax scale·q·k, 1 Laplacian −‖q−k‖₁/λ, 2 Gaussian −‖q−k‖²/λ
-        fixed metric: u32 = 1,
-    }
-}
-
-const MOMENTS: &Shared =
-    &Shared { file: "attention/moments.wgsl", body: include_str!("../../../shaders/attention/moments.wgsl") };
+pub use super::key_moments_part::Params;
 
 fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     let p = Params::from_bytes(params);
@@ -67,83 +58,60 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     Ok(())
 }
 
-fn pairs(dims: &Dims) -> f64 {
-    f64::from(dims.size("n")) * f64::from(dims.size("m"))
+/// Queries of one head that fit a binding and the loops of every variant the device might choose; whole blocks.
+fn queries_per_range(dims: &Dims, caps: &Caps) -> u32 {
+    const SAMPLE: u32 = 1024;
+    let mut sample = dims.clone();
+    sample.set("n", SAMPLE);
+    let suited = key_moments_part::VARIANTS.iter().filter(|v| (v.suits)(&sample, &[], caps));
+    let rounds = suited.map(|v| (v.rounds)(&sample)).max().unwrap_or(1).max(1);
+    let by_loops = (caps.loop_rounds / rounds).saturating_mul(SAMPLE.into());
+    let bytes = 4 * u64::from(dims.size("d").max(dims.find("w").unwrap_or(1)).max(1));
+    let fit = (caps.storage_binding.saturating_sub(u64::from(caps.storage_alignment)) / bytes).min(by_loops.max(1));
+    u32::try_from(if fit > 64 { fit / 64 * 64 } else { fit }).unwrap_or(u32::MAX).max(1)
 }
 
-const fn variant(name: &'static str, file: &'static str, body: &'static str) -> Variant {
-    Variant {
-        name,
-        file,
-        body,
-        shared: &[GROUP, EXP, PAIR, MOMENTS],
-        preferred_on: &[Driver::Llvmpipe, Driver::SwiftShader],
-        classes: &[],
-        vec4: &[],
-        constants: no_constants,
-        suits: always,
-        grid: |d, batches| batches * u64::from(d.size("m").div_ceil(64)),
-        loads: |d| Loads { storage: 1.25 * pairs(d) * f64::from(d.size("d")), ..Loads::default() },
-        rounds: |d| u64::from(d.size("n")) * (2 + u64::from(d.size("d").div_ceil(4))),
-        subgroups: false,
+fn expand(x: &mut Expansion<'_>) -> Result<()> {
+    let p: Params = x.params();
+    let (q, k, lambda, moments) = (x.port("q"), x.port("k"), x.port_if("lambda"), x.port("moments"));
+    let (query_mask, row_shift) = (x.port_if("query_mask"), x.port_if("row_shift"));
+    let [b, h, n, m] = ["b", "h", "n", "m"].map(|name| x.dims.size(name));
+    let range = queries_per_range(x.dims, x.caps);
+    let graph = &mut *x.graph;
+    if n <= range {
+        let args = [Some(q), Some(k), lambda, query_mask, row_shift, None, Some(moments)];
+        graph.pass(&key_moments_part::SPEC, &p, &args)?;
+        return Ok(());
     }
+    for at in (0..b).flat_map(|b| (0..h).map(move |h| (b, h))) {
+        let keys = head(graph, k, at, 0..m)?;
+        let ends = head(graph, moments, at, 0..m)?;
+        let lambda = match lambda {
+            Some(all) if all.dim(0) > 1 => Some(graph.slice(all, 0, at.1..at.1 + 1)?),
+            same => same,
+        };
+        let mut before = None;
+        for queries in blocks(n, range) {
+            let last = queries.end == n;
+            let rows = head(graph, q, at, queries.clone())?;
+            let query_mask = query_mask.map(|t| head(graph, t, at, queries.clone())).transpose()?;
+            let row_shift = row_shift.map(|t| head(graph, t, at, queries)).transpose()?;
+            let out = if last { ends } else { graph.transient("moments so far", [1, 1, m, 3], DType::F32) };
+            let args = [Some(rows), Some(keys), lambda, query_mask, row_shift, before, Some(out)];
+            graph.pass(&key_moments_part::SPEC, &p, &args)?;
+            before = Some(out);
+        }
+    }
+    Ok(())
 }
-
-static VARIANTS: &[Variant] = &[
-    Variant {
-        preferred_on: &[Driver::Gpu],
-        suits: |_, _, caps| caps.workgroup_bytes >= 6_656,
-        loads: |d| {
-            let words = pairs(d) * f64::from(d.size("d"));
-            Loads { storage: words * (1.0 / 64.0 + 1.0 / 32.0), workgroup: words * 12.0 / 32.0, ..Loads::default() }
-        },
-        ..variant(
-            "tile",
-            "attention/key_moments_tile.wgsl",
-            include_str!("../../../shaders/attention/key_moments_tile.wgsl"),
-        )
-    },
-    Variant {
-        classes: &[("q", Class::Texture), ("k", Class::Texture)],
-        vec4: &["q", "k"],
-        constants: |d| vec![("HELD", Constant::U32((d.size("d") / 4).min(16)))],
-        suits: |d, _, _| d.size("d") % 4 == 0 && d.size("d") > 0,
-        grid: |d, batches| batches * u64::from(d.size("m").div_ceil(16)),
-        loads: |d| Loads { texture: pairs(d) / 2.0 * f64::from(d.size("d")), ..Loads::default() },
-        ..variant(
-            "texture",
-            "attention/key_moments_texture.wgsl",
-            include_str!("../../../shaders/attention/key_moments_texture.wgsl"),
-        )
-    },
-    variant(
-        "plain",
-        "attention/key_moments_plain.wgsl",
-        include_str!("../../../shaders/attention/key_moments_plain.wgsl"),
-    ),
-];
 
 const fn sizes(n: u32, m: u32, d: u32) -> [(&'static str, u32); 7] {
     [("b", 2), ("h", 2), ("bandwidths", 2), ("n", n), ("m", m), ("d", d), ("w", 2)]
 }
 
 const LAPLACIAN: fn() -> Vec<u8> = || Params { metric: 1, scale: 1.0 }.to_bytes();
-const GAUSSIAN: fn() -> Vec<u8> = || Params { metric: 2, scale: 1.0 }.to_bytes();
-const SOFTMAX: fn() -> Vec<u8> = || Params { metric: 0, scale: 0.25 }.to_bytes();
 const BANDWIDTH: (&str, Fill) = ("lambda", Fill::Uniform(1.0, 4.0));
 const BARE: &[&str] = &["query_mask", "row_shift"];
-
-/// Every second query is left out and holds garbage.
-fn garbage_queries(dims: &Dims) -> HostData {
-    let (n, d) = (dims.at("n"), dims.at("d"));
-    let number = |i: usize| if i / d % n % 2 == 1 { f32::NAN } else { ((i * 37) % 101) as f32 / 50.0 - 1.0 };
-    HostData::F32((0..dims.batches() as usize * n * d).map(number).collect())
-}
-
-fn odd_queries_left_out(dims: &Dims) -> HostData {
-    let n = dims.at("n");
-    HostData::U8((0..dims.batches() as usize * n).map(|i| u8::from((i % n).is_multiple_of(2))).collect())
-}
 
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
@@ -163,35 +131,20 @@ pub static SPEC: KernelSpec = KernelSpec {
     defaults: Params::default_bytes,
     output_dims: None,
     check,
-    wgpu: OnWgpu::Shader(VARIANTS),
+    wgpu: OnWgpu::Expand(expand),
     cuda: OnCuda::Absent { reason: "becomes one kernel of tiles in shared memory when the CUDA backend is built" },
     reference: reference!(reference),
     window: |_, _| vec![("m", 1)],
-    cost: |d, _| {
-        let batches = d.batches() as f64;
-        let [n, m, depth] = ["n", "m", "d"].map(|name| f64::from(d.size(name)));
-        Cost {
-            flop: batches * pairs(d) * (2.0 * depth + 5.0),
-            exp: batches * pairs(d),
-            stores: 2.0 * batches * m,
-            bytes: 4.0 * batches * ((n + m) * depth + 2.0 * m),
-        }
-    },
+    cost: |d, _| key_moments_part::cost(d),
     tolerance: Tolerance::SUMS,
     cases: &[
         Case::new("smallest", &[("b", 1), ("h", 1), ("bandwidths", 1), ("n", 1), ("m", 1), ("d", 1)], LAPLACIAN)
             .without(BARE).filled(&[BANDWIDTH]),
         Case::new("odd", &sizes(37, 21, 7), LAPLACIAN).without(BARE).filled(&[BANDWIDTH]),
-        Case::new("gaussian_shifted", &sizes(65, 65, 12), GAUSSIAN).filled(&[BANDWIDTH]),
-        Case::new("softmax", &sizes(31, 63, 33), SOFTMAX).without(&["lambda", "query_mask"]),
-        Case::new("deep_texels", &sizes(33, 70, 132), LAPLACIAN).without(&["row_shift"])
-            .filled(&[("lambda", Fill::Uniform(20.0, 40.0))]).shared(&["query_mask"]),
-        Case::new("nearly_equal_values", &sizes(300, 20, 4), LAPLACIAN).without(BARE).filled(&[("lambda", Fill::Uniform(3e3, 4e3))]),
-        Case::new("garbage_in_masked_queries", &sizes(37, 21, 8), LAPLACIAN).without(&["row_shift"])
-            .filled(&[BANDWIDTH, ("q", Fill::Made(garbage_queries)), ("query_mask", Fill::Made(odd_queries_left_out))]),
+        Case::new("masked_and_shifted", &sizes(65, 65, 12), || Params { metric: 2, scale: 1.0 }.to_bytes()).filled(&[BANDWIDTH]),
+        Case::new("softmax", &sizes(31, 63, 33), || Params { metric: 0, scale: 0.25 }.to_bytes()).without(&["lambda", "query_mask"]),
         Case::new("all_masked", &sizes(37, 21, 8), LAPLACIAN).filled(&[BANDWIDTH, ("query_mask", Fill::Value(0.0))]),
         Case::new("no_query", &sizes(0, 21, 8), LAPLACIAN).filled(&[BANDWIDTH]),
-        Case::new("no_key", &sizes(5, 0, 8), LAPLACIAN).filled(&[BANDWIDTH]),
     ],
     vjp: None,
 };

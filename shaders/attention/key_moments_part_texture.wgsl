@@ -5,7 +5,8 @@
 @group(0) @binding(3) var<storage, read> lambda: array<f32>; // [h] or [1]
 @group(0) @binding(4) var<storage, read> query_mask: array<u32>; // bytes [b, h, n]
 @group(0) @binding(5) var<storage, read> row_shift: array<f32>; // [b, h, n, w]
-@group(0) @binding(6) var<storage, read_write> moments: array<f32>; // [b, h, m, 2]
+@group(0) @binding(6) var<storage, read> before: array<f32>; // [b, h, m, 3]
+@group(0) @binding(7) var<storage, read_write> moments: array<f32>; // [b, h, m, p]
 
 fn texel_q(at: u32) -> vec4f { return textureLoad(q, vec2u(at & 2047u, at >> 11u), 0); }
 fn texel_k(at: u32) -> vec4f { return textureLoad(k, vec2u(at & 2047u, at >> 11u), 0); }
@@ -14,13 +15,6 @@ fn texel_k(at: u32) -> vec4f { return textureLoad(k, vec2u(at & 2047u, at >> 11u
 fn held_k(start: u32, t: u32) -> vec4f {
   if (t >= HELD) { return vec4f(); }
   return texel_k(start + t);
-}
-
-fn store(local_batch: u32, key: u32, mean: f32, squares: f32, taken: f32) {
-  if (key >= params.m) { return; }
-  let at = params.moments_at + (local_batch * params.m + key) * 2u;
-  moments[at] = mean;
-  moments[at + 1u] = max(squares, 0.0) / max(taken, 1.0);
 }
 
 @compute @workgroup_size(8)

@@ -5,7 +5,8 @@
 @group(0) @binding(3) var<storage, read> lambda: array<f32>; // [h] or [1]
 @group(0) @binding(4) var<storage, read> query_mask: array<u32>; // bytes [b, h, n]
 @group(0) @binding(5) var<storage, read> row_shift: array<f32>; // [b, h, n, w]
-@group(0) @binding(6) var<storage, read_write> moments: array<f32>; // [b, h, m, 2]
+@group(0) @binding(6) var<storage, read> before: array<f32>; // [b, h, m, 3]
+@group(0) @binding(7) var<storage, read_write> moments: array<f32>; // [b, h, m, p]
 
 // 16 coordinates of keys (stride 17 against bank conflicts) and of queries (stride 9); afterwards the exchange between
 // the 8 threads of a key: means, squares, counts. 6.6 KiB.
@@ -22,13 +23,6 @@ fn load_q(start: u32, row: u32, c: u32) -> f32 {
 fn load_k(start: u32, key: u32, c: u32) -> f32 {
   if (key >= params.m || c >= params.d) { return 0.0; }
   return k[start + key * params.d + c];
-}
-
-fn store(local_batch: u32, key: u32, mean: f32, squares: f32, taken: f32) {
-  if (key >= params.m) { return; }
-  let at = params.moments_at + (local_batch * params.m + key) * 2u;
-  moments[at] = mean;
-  moments[at + 1u] = max(squares, 0.0) / max(taken, 1.0);
 }
 
 @compute @workgroup_size(64)

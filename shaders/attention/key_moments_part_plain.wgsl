@@ -4,7 +4,8 @@
 @group(0) @binding(3) var<storage, read> lambda: array<f32>; // [h] or [1]
 @group(0) @binding(4) var<storage, read> query_mask: array<u32>; // bytes [b, h, n]
 @group(0) @binding(5) var<storage, read> row_shift: array<f32>; // [b, h, n, w]
-@group(0) @binding(6) var<storage, read_write> moments: array<f32>; // [b, h, m, 2]
+@group(0) @binding(6) var<storage, read> before: array<f32>; // [b, h, m, 3]
+@group(0) @binding(7) var<storage, read_write> moments: array<f32>; // [b, h, m, p]
 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u, @builtin(local_invocation_index) thread: u32) {
@@ -52,7 +53,5 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
     mean += step;
     squares += square_sum - step * first_sum;
   }
-  let at = params.moments_at + (local_batch * params.m + key) * 2u;
-  moments[at] = mean;
-  moments[at + 1u] = max(squares, 0.0) / max(taken, 1.0);
+  store(local_batch, key, mean, squares, taken);
 }

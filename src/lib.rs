@@ -13,6 +13,8 @@ pub mod bench;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod error;
+#[cfg(feature = "explorer")]
+pub mod explorer;
 pub mod graph;
 pub mod kernel;
 pub mod kernels;

@@ -1,0 +1,78 @@
+//! What the explorer can show: one trait, one list. Menu, tiles, tour, documentation and snapshot tests come from the list.
+//!
+//! A new view is one file with a `View`, and one line in [`views`].
+
+use super::canvas::Canvas;
+use super::mask::MaskDocument;
+use super::settings::Settings;
+use super::snapshot::{Needs, Snapshot};
+use super::textures::Textures;
+use eframe::egui;
+use glam::UVec2;
+
+/// What a view sees and may change while it is drawn. Changes take effect with the next frame; they can be undone.
+pub struct ViewContext<'a> {
+    /// Settings.
+    pub settings: &'a mut Settings,
+    /// Clicked pixel of the photograph.
+    pub query: &'a mut UVec2,
+    /// Pan, zoom and pointer of all pictures: linked.
+    pub canvas: &'a mut Canvas,
+    /// Painted masks and regions.
+    pub mask: &'a mut MaskDocument,
+    /// What the engine found last; `None` before its first answer.
+    pub snapshot: Option<&'a Snapshot>,
+    /// The photograph and the engine's pictures as egui draws them.
+    pub textures: &'a mut Textures,
+}
+
+/// A page of the guided tour.
+#[derive(Clone, Debug)]
+pub struct TourPage {
+    /// Heading.
+    pub title: &'static str,
+    /// The formula, one line.
+    pub formula: &'static str,
+    /// What there is to see, and what to try.
+    pub text: &'static str,
+    /// Changes the settings to those of the page.
+    pub prepare: fn(&mut Settings),
+}
+
+/// Something to look at.
+pub trait View {
+    /// Short name for sessions, tests and file names: `attention`.
+    fn id(&self) -> &'static str;
+
+    /// Name for people: "Attention".
+    fn title(&self) -> &'static str;
+
+    /// One sentence: what it shows.
+    fn about(&self) -> &'static str;
+
+    /// What it needs computed while it is on screen.
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
+
+    /// Its own controls, drawn in the side panel under the common ones while it is on screen.
+    fn controls(&mut self, _ui: &mut egui::Ui, _context: &mut ViewContext<'_>) {}
+
+    /// Whether [`View::controls`] draws anything.
+    fn has_controls(&self) -> bool {
+        false
+    }
+
+    /// Draws it into all of `ui`.
+    fn ui(&mut self, ui: &mut egui::Ui, context: &mut ViewContext<'_>);
+
+    /// Its pages of the tour.
+    fn tour(&self) -> Vec<TourPage> {
+        Vec::new()
+    }
+}
+
+/// All views, in the order of the menu.
+pub fn views() -> Vec<Box<dyn View>> {
+    vec![]
+}

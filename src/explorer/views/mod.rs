@@ -2,6 +2,11 @@
 //!
 //! A new view is one file with a `View`, and one line in [`views`].
 
+mod attention;
+mod compare;
+mod landmarks;
+pub mod picture;
+
 use super::canvas::Canvas;
 use super::mask::MaskDocument;
 use super::settings::Settings;
@@ -74,5 +79,9 @@ pub trait View {
 
 /// All views, in the order of the menu.
 pub fn views() -> Vec<Box<dyn View>> {
-    vec![]
+    vec![
+        Box::new(attention::Attention::default()),
+        Box::new(compare::Compare),
+        Box::new(landmarks::Landmarks),
+    ]
 }

@@ -16,6 +16,8 @@ pub mod error;
 pub mod graph;
 pub mod kernel;
 pub mod kernels;
+#[cfg(feature = "source")]
+pub mod source;
 pub mod tensor;
 #[cfg(feature = "vision")]
 pub mod vision;

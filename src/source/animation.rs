@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use image::codecs::{gif::GifDecoder, png::PngDecoder, webp::WebPDecoder};
-use image::{AnimationDecoder as _, Frames, ImageDecoder as _, ImageError, ImageFormat, RgbaImage};
+use image::{AnimationDecoder as _, Frames, ImageDecoder as _, ImageError, ImageFormat, Rgba, RgbaImage};
 
 use super::{Frame, Kind, Next, Source, SourceError, file_name};
 use crate::vision::image::{MAX_DECODED_BYTES, Photo};
@@ -163,6 +163,11 @@ fn frames(file: Arc<[u8]>, format: ImageFormat) -> Result<Frames<'static>, Image
         ImageFormat::WebP => {
             let mut decoder = WebPDecoder::new(file)?;
             decoder.set_limits(limits)?;
+            // Without a background nothing is disposed. For opaque files it is left out: their frames cover what was
+            // there, and image-webp 0.2.4 clears the wrong pixels under lossy ones.
+            if decoder.color_type().has_alpha() {
+                decoder.set_background_color(Rgba([0; 4]))?;
+            }
             decoder.into_frames()
         }
         _ => PngDecoder::with_limits(file, limits)?.apng()?.into_frames(),

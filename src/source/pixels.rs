@@ -5,6 +5,8 @@
 //! R = Y + 2 (1 − Kr) Cr, B = Y + 2 (1 − Kb) Cb, G = (Y − Kr R − Kb B) / (1 − Kr − Kb). In the limited range Y goes from
 //! 16 to 235 and C from 16 to 240 (times 2^(bits − 8)), in the full one both fill all codes. R′G′B′ are then read as sRGB.
 
+use std::borrow::Cow;
+
 use image::RgbImage;
 use rayon::prelude::*;
 
@@ -172,7 +174,7 @@ impl RawFrame {
     }
 
     fn jpeg(&self, name: &str) -> Result<(Photo, Vec<String>), PixelError> {
-        let photo = Photo::decode(&self.bytes, name)?;
+        let photo = Photo::decode(&with_tables(&self.bytes), name)?;
         let mut notices = photo.notices().to_vec();
         let size = photo.size();
         if (size.x, size.y) != (self.width, self.height) {
@@ -374,6 +376,19 @@ impl Converter {
         let [red, green_cb, green_cr, blue] = self.chroma;
         [y + red * cr, y + green_cb * cb + green_cr * cr, y + blue * cb]
             .map(|c| c.round().clamp(0.0, 255.0) as u8)
+    }
+}
+
+/// Motion JPEG may leave out its Huffman tables, which are always the same. The decoder puts them in for data that carries
+/// the mark of an AVI file, and many cameras leave that out too.
+fn with_tables(jpeg: &[u8]) -> Cow<'_, [u8]> {
+    const TABLES: [u8; 2] = [0xff, 0xc4];
+    const MARK: &[u8] = b"\xff\xe0\x00\x08AVI1\0\0";
+    match jpeg.split_first_chunk::<2>() {
+        Some((start, rest)) if !jpeg.windows(2).any(|pair| pair == TABLES) => {
+            Cow::Owned([start.as_slice(), MARK, rest].concat())
+        }
+        _ => Cow::Borrowed(jpeg),
     }
 }
 

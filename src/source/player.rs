@@ -313,7 +313,8 @@ impl Shared {
     /// A picture that cannot be had: its number is used up, and in a folder it is waited on like any other.
     fn passes_over(&self) {
         let mut state = self.lock();
-        if state.begun {
+        // Live, the next picture brings its number; a lost one is not the newest.
+        if state.begun && state.kind != Kind::Live {
             state.index += 1;
         }
         state.begun = true;

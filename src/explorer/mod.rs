@@ -7,7 +7,9 @@
 pub mod canvas;
 pub mod document;
 pub mod mask;
+pub mod panel;
 pub mod settings;
 pub mod snapshot;
 pub mod textures;
 pub mod views;
+pub mod widgets;

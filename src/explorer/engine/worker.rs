@@ -5,10 +5,9 @@
 //! device; only statistics and the values under the pointer come back to the host.
 
 use super::layers::Painter;
-use super::machine::{Machine, Stage};
+use super::machine::{Machine, Stage, Window};
 use super::ranges::{self, Scale};
 use super::{Answer, Request, Shared};
-use crate::backend::wgpu::WgpuBackend;
 use crate::backend::{Memory, Timings};
 use crate::error::Error;
 use crate::explorer::analysis;
@@ -158,7 +157,7 @@ struct Chosen {
 }
 
 pub(super) struct Worker {
-    window: WgpuBackend,
+    window: Window,
     shared: Arc<Shared>,
     wake: Box<dyn Fn() + Send>,
     machine: Option<(Device, Machine)>,
@@ -173,7 +172,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(window: WgpuBackend, shared: Arc<Shared>, wake: Box<dyn Fn() + Send>) -> Self {
+    pub(super) fn new(window: Window, shared: Arc<Shared>, wake: Box<dyn Fn() + Send>) -> Self {
         Self {
             window,
             shared,
@@ -832,7 +831,7 @@ impl Rows {
     fn paint(
         &mut self,
         machine: &Machine,
-        window: &WgpuBackend,
+        window: &Window,
         request: &Request,
         (row, fused): (&[Vec<f32>], &[f32]),
         exact: Option<&[f32]>,
@@ -882,7 +881,7 @@ impl Rows {
     fn paint_difference(
         &mut self,
         machine: &Machine,
-        window: &WgpuBackend,
+        window: &Window,
         look: &Look,
         difference: &[Vec<f32>],
     ) -> Result<Option<Layer>, Stop> {

@@ -4,12 +4,16 @@
 //! wins, work is cut into short submissions so that frames pass between them, and pictures stay on the device. What the
 //! window shows is a list of [`views`]; what the user made is a [`document`], which undo and sessions go through.
 
+pub mod actions;
 pub mod canvas;
+pub mod command;
 pub mod document;
 pub mod mask;
 pub mod panel;
+pub mod probe;
 pub mod settings;
 pub mod snapshot;
+pub mod status;
 pub mod textures;
 pub mod views;
 pub mod widgets;

@@ -5,15 +5,19 @@
 //! window shows is a list of [`views`]; what the user made is a [`document`], which undo and sessions go through.
 
 pub mod actions;
+pub mod arrays_source;
 pub mod canvas;
 pub mod command;
 pub mod document;
+pub mod export;
 pub mod mask;
 pub mod panel;
 pub mod probe;
+pub mod session;
 pub mod settings;
 pub mod snapshot;
 pub mod status;
 pub mod textures;
+pub mod tour;
 pub mod views;
 pub mod widgets;

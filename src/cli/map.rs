@@ -138,7 +138,7 @@ fn parse_landmarks(text: &str) -> Result<Landmarks, String> {
 }
 
 impl Args {
-    fn options(&self) -> Result<SceneOptions, Failure> {
+    pub(super) fn options(&self) -> Result<SceneOptions, Failure> {
         let mut attention = Attention::preset(&self.preset)?;
         if let Some(landmarks) = &self.landmarks {
             attention.landmarks = landmarks.clone();

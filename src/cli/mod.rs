@@ -111,6 +111,24 @@ fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
+/// What `wgattn map` computes unless told otherwise, for those who write its command lines.
+#[cfg(feature = "explorer")]
+pub(crate) fn map_defaults() -> Result<crate::vision::scene::SceneOptions, String> {
+    map_options(&["picture.png".into(), "--at".into(), "0,0".into()])
+}
+
+/// What `wgattn map` computes with these arguments.
+///
+/// Errors: as the command says them.
+#[cfg(feature = "explorer")]
+pub(crate) fn map_options(arguments: &[String]) -> Result<crate::vision::scene::SceneOptions, String> {
+    let words = ["wgattn", "map"].into_iter().chain(arguments.iter().map(String::as_str));
+    match Cli::try_parse_from(words).map_err(|e| e.to_string())?.command {
+        Command::Map(args) => args.options().map_err(|Failure(why)| why),
+        _ => Err("not a map".into()),
+    }
+}
+
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {

@@ -306,7 +306,7 @@ pub fn pressed(ctx: &Context) -> Vec<Action> {
     let typing = ctx.text_edit_focused();
     let focused = ctx.memory(|memory| memory.focused().is_some());
     let mut found = Vec::new();
-    let pasted_id = egui::Id::new("wgattn pasted");
+    let pasted_id = egui::Id::unique("wgattn pasted");
     let mut pasted = ctx.data(|data| data.get_temp::<bool>(pasted_id)).unwrap_or(false);
     ctx.input_mut(|input| {
         let dragging = input.pointer.any_down();

@@ -7,15 +7,21 @@
 pub mod actions;
 pub mod analysis;
 mod app;
+pub mod arrays_source;
 pub mod canvas;
+pub mod command;
 pub mod document;
 pub mod engine;
+pub mod export;
 pub mod mask;
 pub mod panel;
+pub mod probe;
+pub mod session;
 pub mod settings;
 pub mod snapshot;
 pub mod status;
 pub mod textures;
+pub mod tour;
 pub mod views;
 pub mod widgets;
 

@@ -4,6 +4,7 @@
 //! wins, work is cut into short submissions so that frames pass between them, and pictures stay on the device. What the
 //! window shows is a list of [`views`]; what the user made is a [`document`], which undo and sessions go through.
 
+pub mod analysis;
 pub mod canvas;
 pub mod document;
 pub mod mask;

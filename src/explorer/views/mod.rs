@@ -2,6 +2,12 @@
 //!
 //! A new view is one file with a `View`, and one line in [`views`].
 
+mod convergence;
+mod distances;
+mod parity;
+mod plots;
+mod schedule;
+
 use super::canvas::Canvas;
 use super::mask::MaskDocument;
 use super::settings::Settings;
@@ -74,5 +80,10 @@ pub trait View {
 
 /// All views, in the order of the menu.
 pub fn views() -> Vec<Box<dyn View>> {
-    vec![]
+    vec![
+        Box::<convergence::Convergence>::default(),
+        Box::<distances::DistancesView>::default(),
+        Box::<schedule::ScheduleView>::default(),
+        Box::<parity::ParityView>::default(),
+    ]
 }

@@ -13,6 +13,7 @@ use wgattn::backend::cpu::CpuBackend;
 use wgattn::backend::{DeviceInfo, DeviceKind, Memory, StepTime, TimingSource, Timings};
 use wgattn::explorer::analysis::{distances, trace};
 use wgattn::explorer::canvas::Canvas;
+use wgattn::explorer::fonts;
 use wgattn::explorer::mask::MaskDocument;
 use wgattn::explorer::settings::{Settings, Similarity};
 use wgattn::explorer::snapshot::{Inverse, Layer, LayerId, Parity, Row, Snapshot};
@@ -249,6 +250,7 @@ impl Window {
             .with_size(screen.size)
             .with_pixels_per_point(screen.scale)
             .with_theme(screen.theme)
+            .with_context_setup(fonts::install)
             .renderer(WgpuTestRenderer::from_render_state(state))
             .build_ui(draw);
         harness.run_steps(3);

@@ -7,6 +7,7 @@
 pub mod analysis;
 pub mod canvas;
 pub mod document;
+pub mod fonts;
 pub mod mask;
 pub mod settings;
 pub mod snapshot;

@@ -13,6 +13,7 @@ pub mod command;
 pub mod document;
 pub mod engine;
 pub mod export;
+pub mod fonts;
 pub mod mask;
 pub mod panel;
 pub mod probe;

@@ -4,8 +4,13 @@
 
 mod attention;
 mod compare;
+mod convergence;
+mod distances;
 mod landmarks;
+mod parity;
 pub mod picture;
+mod plots;
+mod schedule;
 
 use super::canvas::Canvas;
 use super::mask::MaskDocument;
@@ -83,5 +88,9 @@ pub fn views() -> Vec<Box<dyn View>> {
         Box::new(attention::Attention::default()),
         Box::new(compare::Compare),
         Box::new(landmarks::Landmarks),
+        Box::<convergence::Convergence>::default(),
+        Box::<distances::DistancesView>::default(),
+        Box::<schedule::ScheduleView>::default(),
+        Box::<parity::ParityView>::default(),
     ]
 }

@@ -10,4 +10,5 @@ pub mod mask;
 pub mod settings;
 pub mod snapshot;
 pub mod textures;
+pub mod theme;
 pub mod views;

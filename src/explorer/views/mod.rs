@@ -2,6 +2,8 @@
 //!
 //! A new view is one file with a `View`, and one line in [`views`].
 
+pub mod mask_topology;
+
 use super::canvas::Canvas;
 use super::mask::MaskDocument;
 use super::settings::Settings;
@@ -74,5 +76,5 @@ pub trait View {
 
 /// All views, in the order of the menu.
 pub fn views() -> Vec<Box<dyn View>> {
-    vec![]
+    vec![Box::new(mask_topology::MaskTopology::default())]
 }

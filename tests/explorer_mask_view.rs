@@ -309,7 +309,7 @@ fn links_are_drawn_selected_and_deleted() {
         place.place * window.photo.as_dvec2()
     };
     let (a, b) = (handle(1), handle(2));
-    let bend = (b - a).perp() * 0.08;
+    let bend = -(b - a).perp() * 0.08;
     window.click((a + b) / 2.0 + bend);
     window.click((a + b) / 2.0 - bend);
     window.harness.key_press_modifiers(Modifiers::NONE, Key::Delete);

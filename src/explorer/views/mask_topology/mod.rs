@@ -279,7 +279,7 @@ impl View for MaskTopology {
     fn tour(&self) -> Vec<TourPage> {
         vec![TourPage {
             title: "Masks painted by hand",
-            formula: "out[i] = Σⱼ mᵢⱼ wᵢⱼ v[j] / Σⱼ mᵢⱼ wᵢⱼ,  mᵢⱼ = 1 where query i may see key j, else 0",
+            formula: "out[i] = Σ m[i,j] w[i,j] v[j] / Σ m[i,j] w[i,j] over all keys j; m[i,j] = 1 where i may see j, else 0",
             text: "A mask decides which keys a query may look at; the weights of all others count as 0. Choose Brush and \
                    paint over something bright in the map: its keys are hidden, and the rest of the row shares its \
                    weight. Then paint two regions: a query sees only the keys of its own region, until you choose Link \

@@ -22,6 +22,7 @@ pub mod settings;
 pub mod snapshot;
 pub mod status;
 pub mod textures;
+pub mod theme;
 pub mod tour;
 pub mod views;
 pub mod widgets;

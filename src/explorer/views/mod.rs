@@ -7,6 +7,7 @@ mod compare;
 mod convergence;
 mod distances;
 mod landmarks;
+pub mod mask_topology;
 mod parity;
 pub mod picture;
 mod plots;
@@ -93,4 +94,5 @@ pub fn views() -> Vec<Box<dyn View>> {
         Box::<schedule::ScheduleView>::default(),
         Box::<parity::ParityView>::default(),
     ]
+    vec![Box::new(mask_topology::MaskTopology::default())]
 }

@@ -106,11 +106,7 @@ pub struct Trace {
     pub eigenvalues: (f64, f64),
     /// ε on the diagonal of A.
     pub epsilon: f64,
-<<<<<<< HEAD
-    /// The device that found the residuals.
-=======
     /// Name of the device that measured the residuals.
->>>>>>> ex-views
     pub device: String,
 }
 

@@ -93,6 +93,6 @@ pub fn views() -> Vec<Box<dyn View>> {
         Box::<distances::DistancesView>::default(),
         Box::<schedule::ScheduleView>::default(),
         Box::<parity::ParityView>::default(),
+        Box::new(mask_topology::MaskTopology::default()),
     ]
-    vec![Box::new(mask_topology::MaskTopology::default())]
 }

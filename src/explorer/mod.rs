@@ -4,11 +4,15 @@
 //! wins, work is cut into short submissions so that frames pass between them, and pictures stay on the device. What the
 //! window shows is a list of [`views`]; what the user made is a [`document`], which undo and sessions go through.
 
+pub mod analysis;
 pub mod canvas;
 pub mod document;
+pub mod engine;
 pub mod mask;
+pub mod panel;
 pub mod settings;
 pub mod snapshot;
 pub mod textures;
 pub mod theme;
 pub mod views;
+pub mod widgets;

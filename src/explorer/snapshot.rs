@@ -106,6 +106,8 @@ pub struct Trace {
     pub eigenvalues: (f64, f64),
     /// ε on the diagonal of A.
     pub epsilon: f64,
+    /// The device that found the residuals.
+    pub device: String,
 }
 
 impl Trace {

@@ -2,7 +2,11 @@
 //!
 //! A new view is one file with a `View`, and one line in [`views`].
 
-pub mod mask_topology;
+mod attention;
+mod compare;
+mod landmarks;
+mod mask_topology;
+pub mod picture;
 
 use super::canvas::Canvas;
 use super::mask::MaskDocument;
@@ -76,5 +80,10 @@ pub trait View {
 
 /// All views, in the order of the menu.
 pub fn views() -> Vec<Box<dyn View>> {
-    vec![Box::new(mask_topology::MaskTopology::default())]
+    vec![
+        Box::new(attention::Attention::default()),
+        Box::new(compare::Compare),
+        Box::new(landmarks::Landmarks),
+        Box::new(mask_topology::MaskTopology::default()),
+    ]
 }

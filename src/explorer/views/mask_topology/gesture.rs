@@ -45,11 +45,12 @@ impl MaskTopology {
     /// Lets the tool in hand work.
     pub(super) fn gesture(&mut self, ui: &egui::Ui, placed: &Placed, context: &mut ViewContext<'_>) {
         if self.tool == Tool::Query {
+            // The picture itself chooses the query.
             self.gesture = None;
-            if let Some(pixel) = placed.clicked() {
-                *context.query = pixel;
-            }
             return;
+        }
+        if let Some(pixel) = placed.right_clicked() {
+            context.canvas.wanted_reference = Some(pixel);
         }
         let (places, up) = trail(ui, self.gesture.is_some());
         let pressed = ui.input(|i| i.pointer.button_pressed(PointerButton::Primary));

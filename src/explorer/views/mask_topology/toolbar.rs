@@ -4,6 +4,7 @@ use super::{MaskTopology, Tool, usual_brush};
 use crate::explorer::mask::{Paint, REGIONS};
 use crate::explorer::theme;
 use crate::explorer::views::ViewContext;
+use crate::explorer::widgets::{self, Number};
 use eframe::egui::{
     self, Align2, Color32, FontId, Painter, Pos2, Rect, Response, Role, Sense, Shape, Stroke, StrokeKind,
     TextStyle, Ui, WidgetInfo, pos2, vec2,
@@ -36,7 +37,7 @@ impl MaskTopology {
                 }
             }
             ui.separator();
-            let invert = ui.add_enabled(photo.is_some(), egui::Button::new("Invert hidden"));
+            let invert = ui.add_enabled(photo.is_some(), egui::Button::new("Invert"));
             if invert.on_hover_text("Hides what is seen and shows what is hidden").clicked()
                 && let Some(photo) = photo
             {
@@ -75,7 +76,17 @@ impl MaskTopology {
                 Tool::Query | Tool::Rectangle | Tool::Fill => {
                     let about =
                         TOOLS.iter().find(|(tool, ..)| *tool == self.tool).map_or("", |(.., about)| about);
-                    ui.weak(about);
+                    let hint = egui::WidgetText::from(egui::RichText::new(about).weak());
+                    let galley = hint.into_galley(
+                        ui,
+                        Some(egui::TextWrapMode::Extend),
+                        f32::INFINITY,
+                        TextStyle::Body,
+                    );
+                    // Advice gives way where there is no room.
+                    if galley.size().x < ui.available_size_before_wrap().x {
+                        ui.label(galley);
+                    }
                 }
             }
         });
@@ -85,16 +96,13 @@ impl MaskTopology {
     fn size_slider(&mut self, ui: &mut Ui, photo: glam::UVec2) {
         let most = f64::from(photo.max_element().max(2));
         let mut size = self.brush(photo);
-        let slider =
-            egui::Slider::new(&mut size, 1.0..=most).logarithmic(true).integer().suffix(" px").text("Size");
-        let response =
-            ui.add(slider).on_hover_text("Diameter in pixels of the photograph; double-click resets");
-        if response.changed() {
-            self.brush = Some(size);
-        }
-        if response.double_clicked() {
-            self.brush = Some(usual_brush(photo));
-        }
+        let number = Number::along(1.0..=most, usual_brush(photo)).logarithmic().whole().unit(" px");
+        let about = "Diameter in pixels of the photograph; [ and ] change it too.";
+        ui.allocate_ui(vec2(320.0, ui.spacing().interact_size.y), |ui| {
+            if widgets::slider(ui, "Brush size", about, &mut size, &number) {
+                self.brush = Some(size);
+            }
+        });
     }
 }
 

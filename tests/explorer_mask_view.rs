@@ -446,7 +446,9 @@ fn without_a_picture_it_says_what_to_do() {
 
 #[test]
 fn tour_can_be_written_with_the_fonts_there_are() {
-    let harness = window(vec2(900.0, 600.0), 1.0, Theme::Dark, None);
+    let mut harness = window(vec2(900.0, 600.0), 1.0, Theme::Dark, None);
+    wgattn::explorer::fonts::install(&harness.ctx);
+    harness.run();
     let has = |text: &str| {
         let font = egui::FontId::proportional(14.0);
         harness.ctx.fonts_mut(|fonts| fonts.has_glyphs(&font, text))

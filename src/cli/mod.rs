@@ -6,6 +6,8 @@
 mod bench;
 mod devices;
 mod eval;
+#[cfg(feature = "explorer")]
+mod explore;
 mod map;
 mod shaders;
 
@@ -25,6 +27,9 @@ struct Cli {
 enum Command {
     /// Draw the attention of clicked pixels over photographs
     Map(map::Args),
+    /// Open the explorer: a window with live attention maps
+    #[cfg(feature = "explorer")]
+    Explore(explore::Args),
     /// List adapters and what they offer
     Devices(devices::Args),
     /// Run any kernel or attention form on arrays from a file
@@ -106,6 +111,24 @@ fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
+/// What `wgattn map` computes unless told otherwise, for those who write its command lines.
+#[cfg(feature = "explorer")]
+pub(crate) fn map_defaults() -> Result<crate::vision::scene::SceneOptions, String> {
+    map_options(&["picture.png".into(), "--at".into(), "0,0".into()])
+}
+
+/// What `wgattn map` computes with these arguments.
+///
+/// Errors: as the command says them.
+#[cfg(feature = "explorer")]
+pub(crate) fn map_options(arguments: &[String]) -> Result<crate::vision::scene::SceneOptions, String> {
+    let words = ["wgattn", "map"].into_iter().chain(arguments.iter().map(String::as_str));
+    match Cli::try_parse_from(words).map_err(|e| e.to_string())?.command {
+        Command::Map(args) => args.options().map_err(|Failure(why)| why),
+        _ => Err("not a map".into()),
+    }
+}
+
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -114,6 +137,8 @@ pub fn main() -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Map(args) => map::run(&args),
+        #[cfg(feature = "explorer")]
+        Command::Explore(args) => explore::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Eval(args) => eval::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -8,7 +8,7 @@ use super::settings::{
 use super::snapshot::{LayerId, Snapshot};
 use super::widgets::{
     BarColours, Choice, Number, choice, colour_bar, grouped, note, number_field, row, section, segments,
-    significant, slider, switch,
+    significant, slider, small_print, switch,
 };
 use crate::vision::grid::MAX_PATCH;
 use crate::vision::palette::Palette;
@@ -266,7 +266,7 @@ fn appearance(ui: &mut Ui, settings: &mut Settings, facts: &PanelFacts) {
         (0..heads).map(|h| Choice::new(Fusion::Head(h), format!("Head {}", h + 1), "This head alone.")),
     );
     let missing = "A head that is not there";
-    choice(ui, "Heads", "How the heads become one map.", &mut look.fusion, &fusions, missing);
+    choice(ui, "Heads shown", "How the heads become one map.", &mut look.fusion, &fusions, missing);
     let colours = [
         Choice::new(Colours::Auto, "Automatic", "Sequential, or diverging where there are negative numbers."),
         Choice::new(Colours::Sequential, "Sequential", "Dark violet over teal to yellow."),
@@ -363,7 +363,9 @@ fn range(ui: &mut Ui, look: &mut Look, facts: &PanelFacts) {
             if low >= high {
                 let text = "The first number must be below the second.";
                 let colour = ui.visuals().error_fg_color;
-                ui.add(egui::Label::new(egui::RichText::new(text).small().color(colour)).wrap());
+                ui.add(
+                    egui::Label::new(egui::RichText::new(text).size(small_print(ui)).color(colour)).wrap(),
+                );
             }
         }
     }

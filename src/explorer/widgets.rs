@@ -13,7 +13,7 @@ use eframe::egui::{
 use std::ops::RangeInclusive;
 
 /// Width of the labels' column, in points.
-pub const LABEL_WIDTH: f32 = 92.0;
+pub const LABEL_WIDTH: f32 = 88.0;
 
 /// Width of the fields that numbers are typed into, in points.
 pub const NUMBER_WIDTH: f32 = 64.0;
@@ -334,6 +334,7 @@ pub fn segments<T: PartialEq + Clone>(
     row(ui, label, hover, |ui, _| {
         let gap = 2.0;
         ui.spacing_mut().item_spacing.x = gap;
+        ui.spacing_mut().button_padding.x = 2.0;
         let count = choices.len().max(1) as f32;
         let width = ((ui.available_width() - gap * (count - 1.0)) / count).floor();
         for item in choices {
@@ -368,9 +369,15 @@ pub fn switch(ui: &mut Ui, label: &str, hover: &str, on: &mut bool) -> bool {
 /// A line of small print in the column of the controls.
 pub fn note(ui: &mut Ui, text: impl Into<String>) {
     ui.horizontal(|ui| {
+        ui.spacing_mut().interact_size.y = 0.0;
         ui.add_space(LABEL_WIDTH + ui.spacing().item_spacing.x);
-        ui.add(egui::Label::new(RichText::new(text).small().weak()).wrap());
+        ui.add(egui::Label::new(RichText::new(text).size(small_print(ui)).weak()).wrap());
     });
+}
+
+/// Size of small print, in points.
+pub fn small_print(ui: &Ui) -> f32 {
+    TextStyle::Body.resolve(ui.style()).size * 0.86
 }
 
 /// A badge: a word in a frame.
@@ -380,8 +387,9 @@ pub fn badge(ui: &mut Ui, text: &str, hover: &str) -> Response {
         .stroke(egui::Stroke::new(1.0, colour))
         .corner_radius(4.0)
         .inner_margin(egui::Margin::symmetric(5, 0));
-    let label =
-        |ui: &mut Ui| ui.add(egui::Label::new(RichText::new(text).small().color(colour)).selectable(false));
+    let label = |ui: &mut Ui| {
+        ui.add(egui::Label::new(RichText::new(text).size(small_print(ui)).color(colour)).selectable(false))
+    };
     frame.show(ui, label).inner.on_hover_text(hover)
 }
 
@@ -410,7 +418,8 @@ impl BarColours {
 /// A colour bar over the width there is, with the numbers at its ends below it.
 pub fn colour_bar(ui: &mut Ui, colours: BarColours, ends: Option<(String, String)>, hover: &str) {
     const STEPS: usize = 64;
-    let text_height = ui.text_style_height(&TextStyle::Small);
+    let font = FontId::proportional(small_print(ui));
+    let text_height = ui.fonts_mut(|fonts| fonts.row_height(&font));
     let height = 12.0 + ends.as_ref().map_or(0.0, |_| text_height + 2.0);
     let (space, response) = ui.allocate_exact_size(vec2(ui.available_width(), height), Sense::hover());
     let bar = Rect::from_min_size(space.min, vec2(space.width(), 12.0));
@@ -429,7 +438,6 @@ pub fn colour_bar(ui: &mut Ui, colours: BarColours, ends: Option<(String, String
     let line = ui.visuals().widgets.noninteractive.bg_stroke;
     ui.painter().rect_stroke(bar, 0.0, line, egui::StrokeKind::Outside);
     if let Some((low, high)) = ends {
-        let font = TextStyle::Small.resolve(ui.style());
         let colour = ui.visuals().weak_text_color();
         let y = space.bottom();
         ui.painter().text(pos2(bar.left(), y), Align2::LEFT_BOTTOM, low, font.clone(), colour);

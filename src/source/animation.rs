@@ -3,7 +3,8 @@
 //! A thread decodes a few frames ahead; going back starts it again from the first frame, since every frame is drawn over
 //! the ones before.
 
-use std::io::Cursor;
+use std::fs::File;
+use std::io::{BufReader, Cursor};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -12,6 +13,7 @@ use std::time::Duration;
 use image::codecs::{gif::GifDecoder, png::PngDecoder, webp::WebPDecoder};
 use image::{AnimationDecoder as _, Frames, ImageDecoder as _, ImageError, ImageFormat, Rgba, RgbaImage};
 
+use super::video::starts_with;
 use super::{Frame, Kind, Next, Source, SourceError, file_name};
 use crate::vision::image::{MAX_DECODED_BYTES, Photo};
 
@@ -40,14 +42,15 @@ pub(super) struct Animation {
 }
 
 impl Animation {
-    /// `None` if the file has one frame only. `photo` is that file's first picture, decoded before.
-    pub(super) fn open(path: &Path, photo: &Photo) -> Result<Option<Self>, SourceError> {
-        let format = match photo.format() {
-            "GIF" => ImageFormat::Gif,
-            "PNG" => ImageFormat::Png,
-            "WebP" => ImageFormat::WebP,
-            _ => return Ok(None),
+    /// `None` if the file is no animation, or one of a single frame.
+    ///
+    /// Errors: as [`Photo::open`]; an animation whose first frame cannot be composed.
+    pub(super) fn open(path: &Path) -> Result<Option<Self>, SourceError> {
+        let Some(format) = format(path).filter(|format| count(path, *format) > 1) else {
+            return Ok(None);
         };
+        // It is checked like any picture, and what is wrong with it is told in the same words.
+        let notices = Photo::open(path)?.notices().to_vec();
         let file: Arc<[u8]> = std::fs::read(path)
             .map_err(|e| SourceError::Read {
                 what: path.display().to_string(),
@@ -55,18 +58,12 @@ impl Animation {
                 remedy: "check the path and its permissions",
             })?
             .into();
-        let frames = count(&file, format);
-        if frames < 2 {
-            return Ok(None);
-        }
         // The first frame decides whether it can be shown as an animation at all.
-        let name = file_name(path);
-        let decoded = start(file.clone(), format);
-        if let Ok(Err(detail)) = decoded.recv() {
+        let (name, frames) = (file_name(path), count(path, format));
+        if let Ok(Err(detail)) = start(file.clone(), format).recv() {
             return Err(SourceError::Damaged { name, index: 0, detail });
         }
         let decoded = start(file.clone(), format);
-        let notices = photo.notices().to_vec();
         Ok(Some(Self { name, file, format, frames, decoded, decoded_at: 0, at: 0, faults: 0, notices }))
     }
 }
@@ -174,13 +171,22 @@ fn frames(file: Arc<[u8]>, format: ImageFormat) -> Result<Frames<'static>, Image
     })
 }
 
-/// Frames that the file states, or that were found before its data goes wrong.
-fn count(file: &[u8], format: ImageFormat) -> u64 {
+/// The format of a file by its first bytes, if it is one that has animations.
+fn format(path: &Path) -> Option<ImageFormat> {
+    let format = image::guess_format(&starts_with(path, 16).ok()?).ok()?;
+    matches!(format, ImageFormat::Gif | ImageFormat::Png | ImageFormat::WebP).then_some(format)
+}
+
+/// Frames that the file states, or that are found before its data goes wrong; no frame is decoded for it.
+fn count(path: &Path, format: ImageFormat) -> u64 {
+    let Ok(file) = File::open(path).map(BufReader::new) else {
+        return 0;
+    };
     match format {
         ImageFormat::Gif => {
             let mut options = gif::DecodeOptions::new();
             options.skip_frame_decoding(true);
-            let Ok(mut decoder) = options.read_info(Cursor::new(file)) else {
+            let Ok(mut decoder) = options.read_info(file) else {
                 return 0;
             };
             let mut frames = 0;
@@ -194,9 +200,9 @@ fn count(file: &[u8], format: ImageFormat) -> u64 {
             }
         }
         ImageFormat::Png => {
-            let info = png::Decoder::new(Cursor::new(file)).read_info();
+            let info = png::Decoder::new(file).read_info();
             info.ok().and_then(|r| r.info().animation_control().map(|a| a.num_frames.into())).unwrap_or(0)
         }
-        _ => image_webp::WebPDecoder::new(Cursor::new(file)).map_or(0, |decoder| decoder.num_frames().into()),
+        _ => image_webp::WebPDecoder::new(file).map_or(0, |decoder| decoder.num_frames().into()),
     }
 }

@@ -141,13 +141,7 @@ fn run(
     command.args(["-f", "yuv4mpegpipe", "-"]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|e| start_error(&e, program, path))?;
-    // A full pipe would stop the program, so its complaints are read while it works.
-    let complaint = child.stderr.take().map(|stderr| {
-        std::thread::spawn(move || {
-            let lines = BufReader::new(stderr).lines().map_while(Result::ok);
-            lines.filter(|line| !line.trim().is_empty()).last().unwrap_or_default()
-        })
-    });
+    let complaint = complaint(&mut child);
     let Some(stdout) = child.stdout.take() else {
         return Err(start_error(&std::io::Error::other("its output cannot be read"), program, path));
     };
@@ -161,6 +155,15 @@ fn run(
             Err(if words.is_empty() { error } else { refused(name, index, program, &words) })
         }
     }
+}
+
+/// The last line that a child complains with. A full pipe would stop it, so they are read while it works.
+fn complaint(child: &mut Child) -> Option<JoinHandle<String>> {
+    let stderr = child.stderr.take()?;
+    Some(std::thread::spawn(move || {
+        let lines = BufReader::new(stderr).lines().map_while(Result::ok);
+        lines.filter(|line| !line.trim().is_empty()).last().unwrap_or_default()
+    }))
 }
 
 fn refused(name: &str, index: u64, program: &str, words: &str) -> SourceError {
@@ -217,5 +220,50 @@ impl Source for Video {
 
     fn faults(&self) -> u64 {
         self.faults
+    }
+}
+
+/// The program at work on a video of ours, which it reads as YUV4MPEG2. It is killed if it is not finished with.
+#[cfg(feature = "cli")]
+#[derive(Debug)]
+pub(crate) struct Writing {
+    child: Child,
+    complaint: Option<JoinHandle<String>>,
+}
+
+#[cfg(feature = "cli")]
+impl Writing {
+    /// Starts it on the new or empty file `out`; it reads from the pipe beside it.
+    pub(crate) fn start(out: &Path) -> Result<(Self, std::process::ChildStdin), SourceError> {
+        let mut command = Command::new(PROGRAM);
+        command.args(["-v", "error", "-y", "-f", "yuv4mpegpipe", "-i", "-"]);
+        // What players can show everywhere: half chroma, and so even sides.
+        command.args(["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", "-pix_fmt", "yuv420p"]);
+        command.arg(out).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|e| start_error(&e, PROGRAM, out))?;
+        let complaint = complaint(&mut child);
+        match child.stdin.take() {
+            Some(pipe) => Ok((Self { child, complaint }, pipe)),
+            None => Err(start_error(&std::io::Error::other("its input cannot be written"), PROGRAM, out)),
+        }
+    }
+
+    /// Waits for it after its pipe was closed. The error is what it says if it failed.
+    pub(crate) fn finish(mut self) -> Result<(), String> {
+        let status = self.child.wait().map_err(|e| e.to_string())?;
+        let words = self.complaint.take().and_then(|c| c.join().ok()).unwrap_or_default();
+        match status.success() {
+            true => Ok(()),
+            false => Err(format!("{PROGRAM} says: {}", words.trim())),
+        }
+    }
+}
+
+#[cfg(feature = "cli")]
+impl Drop for Writing {
+    fn drop(&mut self) {
+        // It may have ended by itself; there is nobody to tell.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }

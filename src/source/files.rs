@@ -17,8 +17,8 @@ pub(super) struct Still {
 }
 
 impl Still {
-    pub(super) fn new(photo: Photo, more_notices: Vec<String>) -> Self {
-        let notices = photo.notices().iter().cloned().chain(more_notices).collect();
+    pub(super) fn new(photo: Photo, notice: Option<String>) -> Self {
+        let notices = photo.notices().iter().cloned().chain(notice).collect();
         Self { photo, notices, given: false }
     }
 }
@@ -131,35 +131,46 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
-    /// `None` if `pattern` is none.
+    /// The files of `name%04d.png`, or of a pattern with `*`, `?` or `[`; `None` if `pattern` is neither.
     pub(super) fn open(pattern: &str) -> Result<Option<Self>, SourceError> {
-        let no_pictures = || SourceError::NoPictures { what: pattern.to_owned() };
-        let (paths, numbers): (Vec<PathBuf>, Vec<u64>) = if let Some(numbered) = Numbered::parse(pattern) {
-            let mut found: Vec<(u64, PathBuf)> = entries(&numbered.folder)?
-                .into_iter()
-                .filter_map(|path| Some((numbered.number(&path)?, path)))
-                .collect();
-            found.sort();
-            found.into_iter().map(|(number, path)| (path, number)).unzip()
-        } else if is_pattern(pattern) {
-            let found = glob::glob(pattern).map_err(|e| SourceError::Argument {
-                what: pattern.to_owned(),
-                expected: format!("a pattern such as shots/*.png: {e}"),
-            })?;
-            let mut paths: Vec<PathBuf> = found.filter_map(Result::ok).filter(|p| p.is_file()).collect();
-            alphanumeric_sort::sort_path_slice(&mut paths);
-            (paths, Vec::new())
-        } else {
-            return Ok(None);
-        };
-        if paths.is_empty() {
-            return Err(no_pictures());
+        if let Some(numbered) = Self::numbered(pattern)? {
+            return Ok(Some(numbered));
         }
-        let list = List { name: file_name(Path::new(pattern)), paths, at: 0 };
-        Ok(Some(Self { list, numbers, faults: 0 }))
+        if !pattern.contains(['*', '?', '[']) {
+            return Ok(None);
+        }
+        let found = glob::glob(pattern).map_err(|e| SourceError::Argument {
+            what: pattern.to_owned(),
+            expected: format!("a pattern such as shots/*.png: {e}"),
+        })?;
+        let mut paths: Vec<PathBuf> = found.filter_map(Result::ok).filter(|p| p.is_file()).collect();
+        alphanumeric_sort::sort_path_slice(&mut paths);
+        Self::of(pattern, paths, Vec::new()).map(Some)
     }
 
-    /// "`%04d` numbers 3 to 6 are missing" before picture `index`.
+    /// The files of `name%04d.png`; `None` if `pattern` is no such name.
+    pub(super) fn numbered(pattern: &str) -> Result<Option<Self>, SourceError> {
+        let Some(numbered) = Numbered::parse(pattern) else {
+            return Ok(None);
+        };
+        let mut found: Vec<(u64, PathBuf)> = entries(&numbered.folder)?
+            .into_iter()
+            .filter_map(|path| Some((numbered.number(&path)?, path)))
+            .collect();
+        found.sort();
+        let (numbers, paths) = found.into_iter().unzip();
+        Self::of(pattern, paths, numbers).map(Some)
+    }
+
+    fn of(pattern: &str, paths: Vec<PathBuf>, numbers: Vec<u64>) -> Result<Self, SourceError> {
+        if paths.is_empty() {
+            return Err(SourceError::NoPictures { what: pattern.to_owned() });
+        }
+        let list = List { name: file_name(Path::new(pattern)), paths, at: 0 };
+        Ok(Self { list, numbers, faults: 0 })
+    }
+
+    /// "numbers 3 to 6 are missing" before picture `index`.
     fn gap(&self, index: usize) -> Option<String> {
         let (before, here) = (*self.numbers.get(index.checked_sub(1)?)?, *self.numbers.get(index)?);
         match here.saturating_sub(before) {
@@ -195,11 +206,6 @@ impl Source for Sequence {
     fn faults(&self) -> u64 {
         self.faults
     }
-}
-
-/// Whether `text` is a pattern, as against one file's name.
-pub(super) fn is_pattern(text: &str) -> bool {
-    Numbered::parse(text).is_some() || text.contains(['*', '?', '['])
 }
 
 /// A name with a number in it, `folder/name%04d.png`: digits filled with zeros up to a width, more digits if it takes them.

@@ -132,27 +132,42 @@ pub fn open(what: &str) -> Result<Box<dyn Source>, SourceError> {
     open_file(path)
 }
 
-/// Whether `what` is a pattern of numbered pictures rather than the name of one file.
-pub fn is_pattern(what: &str) -> bool {
-    !Path::new(what).exists() && files::is_pattern(what)
+/// Opens what lies in files and has frames with times: a video, an animation of several frames, or `name%04d.png`. `None` for
+/// anything else, such as a single picture.
+///
+/// Errors: as [`open`].
+pub fn open_clip(path: &Path) -> Result<Option<Box<dyn Source>>, SourceError> {
+    if !path.exists() {
+        let sequence = path.to_str().map(files::Sequence::numbered).transpose()?.flatten();
+        return Ok(sequence.map(|sequence| Box::new(sequence) as _));
+    }
+    match open_video(path)? {
+        Some(video) => Ok(Some(video)),
+        None => Ok(animation::Animation::open(path)?.map(|animation| Box::new(animation) as _)),
+    }
+}
+
+fn open_video(path: &Path) -> Result<Option<Box<dyn Source>>, SourceError> {
+    if video::is_y4m(path) {
+        return Ok(Some(Box::new(video::Y4mFile::open(path)?)));
+    }
+    if ffmpeg::is_video(path) {
+        return Ok(Some(Box::new(ffmpeg::Video::open(path, ffmpeg::PROGRAM)?)));
+    }
+    Ok(None)
 }
 
 fn open_file(path: &Path) -> Result<Box<dyn Source>, SourceError> {
-    if video::is_y4m(path) {
-        return Ok(Box::new(video::Y4mFile::open(path)?));
+    if let Some(video) = open_video(path)? {
+        return Ok(video);
     }
-    if ffmpeg::is_video(path) {
-        return Ok(Box::new(ffmpeg::Video::open(path, ffmpeg::PROGRAM)?));
-    }
-    let photo = Photo::open(path)?;
-    let mut notices = Vec::new();
-    match animation::Animation::open(path, &photo) {
+    let notice = match animation::Animation::open(path) {
         Ok(Some(animation)) => return Ok(Box::new(animation)),
-        Ok(None) => {}
-        // The first picture could be decoded, so there is something to show.
-        Err(e) => notices.push(format!("only the first picture of the animation is shown: {e}")),
-    }
-    Ok(Box::new(files::Still::new(photo, notices)))
+        Ok(None) => None,
+        // A picture that can be decoded is something to show.
+        Err(e) => Some(format!("only the first picture of the animation is shown: {e}")),
+    };
+    Ok(Box::new(files::Still::new(Photo::open(path)?, notice)))
 }
 
 #[cfg(target_os = "linux")]

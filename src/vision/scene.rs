@@ -269,6 +269,23 @@ impl Scene {
         Ok(program)
     }
 
+    /// Gives a compiled program another picture of the same size, such as the next frame of a video. Features and λ stay
+    /// those of the first one, so that maps of one pixel can be compared from frame to frame; nothing is compiled again.
+    ///
+    /// Errors: a picture of another size, a failing device.
+    pub fn set_photo(&mut self, program: &mut dyn Program, photo: &Photo) -> Result<(), SceneError> {
+        let (expected, got) = (self.grid.photo_size(), photo.size());
+        if expected != got {
+            let shown = |size: UVec2| format!("{}x{}", size.x, size.y);
+            let remedy = "use pictures of one size, or make a new scene";
+            return Err(Error::value("size of the next picture", shown(expected), shown(got), remedy).into());
+        }
+        self.image = photo.working(self.grid.working_size())?;
+        let shape = [self.image.rows() as u32, self.image.cols() as u32, 3];
+        program.write(self.inputs.image, &HostTensor::f32(shape, self.image.samples().to_vec())?)?;
+        Ok(())
+    }
+
     /// Rows of the attention matrix for photograph pixels, one per query of the scene.
     ///
     /// Errors: pixels outside the photograph, a number of them that is not the scene's, a failing device.

@@ -1,8 +1,7 @@
 //! Rows to pictures: heads fused, differences taken and colours chosen on the device, into a texture the window draws.
 
-use super::machine::{Machine, Stage};
+use super::machine::{Machine, Stage, Window};
 use super::ranges::Scale;
-use crate::backend::wgpu::WgpuBackend;
 use crate::error::Result;
 use crate::explorer::settings::{Fusion, Look};
 use crate::explorer::snapshot::{Layer, LayerId};
@@ -38,7 +37,7 @@ impl Painter {
     pub(super) fn new(
         id: LayerId,
         machine: &Machine,
-        window: &WgpuBackend,
+        window: &Window,
         from: &mut Stage,
         tensors: (Tensor, Option<Tensor>),
         sides: (u32, u32),
@@ -50,7 +49,7 @@ impl Painter {
     pub(super) fn of_shape(
         id: LayerId,
         machine: &Machine,
-        window: &WgpuBackend,
+        window: &Window,
         from: &mut Stage,
         (shape, (rows, less)): (Shape, (Tensor, Option<Tensor>)),
         sides: (u32, u32),
@@ -73,7 +72,7 @@ impl Painter {
         )?;
         graph.output(out)?;
         let mut stage = machine.stage(&graph, &mut |_, _| {})?;
-        let texture = textures::pixels(window.device(), "layer", UVec2::new(sides.1, sides.0));
+        let texture = textures::pixels(&window.device, "layer", UVec2::new(sides.1, sides.0));
         if let (Stage::Wgpu(program), true) = (&mut stage, machine.draws()) {
             program.bind_texture(out, &texture)?;
         }
@@ -105,7 +104,7 @@ impl Painter {
     /// Paints.
     pub(super) fn paint(
         &mut self,
-        window: &WgpuBackend,
+        window: &Window,
         from: &mut Stage,
         tensors: (Tensor, Option<Tensor>),
         look: &Look,
@@ -145,7 +144,7 @@ impl Painter {
             matches!(&self.stage, Stage::Wgpu(p) if p.texture(self.out).is_ok_and(|t| *t == self.texture));
         if !drawn {
             let pixels = self.stage.program().read(self.out)?;
-            textures::write(window.queue(), &self.texture, &pixels.device_bytes());
+            textures::write(&window.queue, &self.texture, &pixels.device_bytes());
         }
         Ok(Layer {
             id: self.id,

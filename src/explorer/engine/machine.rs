@@ -10,6 +10,33 @@ use crate::explorer::settings::Device;
 use crate::graph::Graph;
 use crate::tensor::{HostTensor, Tensor};
 
+/// The device that draws: where textures live, and where stages run unless asked otherwise.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// Device.
+    pub device: wgpu::Device,
+    /// Queue.
+    pub queue: wgpu::Queue,
+    /// The engine on it; none where the device has no compute shaders.
+    pub backend: Option<WgpuBackend>,
+}
+
+impl Window {
+    /// The engine on a window's device and queue, which the window's own thread submits to as well.
+    ///
+    /// Errors: none for a device without compute shaders, which then only draws; others as
+    /// [`WgpuBackend::with_options`].
+    pub fn new(device: wgpu::Device, queue: wgpu::Queue) -> Result<Self> {
+        let options = Options { shared_queue: true, ..Options::default() };
+        let backend = match WgpuBackend::with_options(device.clone(), queue.clone(), options) {
+            Ok(backend) => Some(backend),
+            Err(Error::Unsupported { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(Self { device, queue, backend })
+    }
+}
+
 /// A device that stages run on.
 #[derive(Clone, Debug)]
 pub(super) enum Machine {
@@ -23,9 +50,15 @@ impl Machine {
     /// Opens what was asked for.
     ///
     /// Errors: as [`open`](crate::backend::device::open).
-    pub(super) fn open(device: &Device, window: &WgpuBackend) -> Result<Self> {
+    pub(super) fn open(device: &Device, window: &Window) -> Result<Self> {
         match device {
-            Device::Window => Ok(Self::Wgpu(window.clone(), true)),
+            Device::Window => match &window.backend {
+                Some(backend) => Ok(Self::Wgpu(backend.clone(), true)),
+                None => Err(Error::Unsupported {
+                    device: window.device.adapter_info().name,
+                    missing: "no compute shaders; choose another device, or the CPU reference".into(),
+                }),
+            },
             Device::Named(name) if name.eq_ignore_ascii_case("cpu") => Ok(Self::Cpu),
             Device::Named(name) => {
                 use crate::backend::wgpu::{adapters, device_info, self_test};

@@ -9,9 +9,10 @@ mod machine;
 mod ranges;
 mod worker;
 
+pub use machine::Window;
+
 use super::settings::{Compute, Device, Look};
 use super::snapshot::{Needs, Snapshot};
-use crate::backend::wgpu::WgpuBackend;
 use crate::vision::image::Photo;
 use glam::UVec2;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -127,7 +128,7 @@ impl Engine {
     /// Starts the thread. `window` is the device that draws; `wake` is called after each answer.
     ///
     /// Errors: the system gives no thread.
-    pub fn start(window: WgpuBackend, wake: impl Fn() + Send + 'static) -> std::io::Result<Self> {
+    pub fn start(window: Window, wake: impl Fn() + Send + 'static) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("engine".into()).spawn(move || {

@@ -5,10 +5,9 @@
 //! device; only statistics and the values under the pointer come back to the host.
 
 use super::layers::Painter;
-use super::machine::{Machine, Stage};
+use super::machine::{Machine, Stage, Window};
 use super::ranges::{self, Scale};
 use super::{Answer, Request, Shared};
-use crate::backend::wgpu::WgpuBackend;
 use crate::backend::{Memory, Timings};
 use crate::error::Error;
 use crate::explorer::analysis;
@@ -158,7 +157,7 @@ struct Chosen {
 }
 
 pub(super) struct Worker {
-    window: WgpuBackend,
+    window: Window,
     shared: Arc<Shared>,
     wake: Box<dyn Fn() + Send>,
     machine: Option<(Device, Machine)>,
@@ -173,7 +172,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(window: WgpuBackend, shared: Arc<Shared>, wake: Box<dyn Fn() + Send>) -> Self {
+    pub(super) fn new(window: Window, shared: Arc<Shared>, wake: Box<dyn Fn() + Send>) -> Self {
         Self {
             window,
             shared,
@@ -506,6 +505,7 @@ impl Worker {
             relative_error,
             no_exact,
             inverse: ran.inverse.clone(),
+            no_parity: rows.parity_problem(request, features.grid.tokens()),
             trace: None,
             distances: None,
             parity: None,
@@ -539,7 +539,7 @@ impl Worker {
         let missing = Needs {
             trace: needs.trace && snapshot.trace.is_none() && !snapshot.exact,
             distances: needs.distances && snapshot.distances.is_none(),
-            parity: needs.parity && snapshot.parity.is_none(),
+            parity: needs.parity && snapshot.parity.is_none() && snapshot.no_parity.is_none(),
             ..Needs::default()
         };
         missing == Needs::default()
@@ -607,17 +607,10 @@ impl Worker {
         watch: &mut dyn FnMut(usize, usize) -> bool,
     ) -> Result<(), Stop> {
         let Some(inputs) = self.ran.as_ref().map(|r| r.inputs.clone()) else { return Ok(()) };
-        let (features, shape) = self.host_features()?;
+        let (features, _) = self.host_features()?;
         let machine = self.machine()?;
         let (Some(rows), Some(ran)) = (&mut self.rows, &self.ran) else { return Ok(()) };
-        let tokens = shape[1];
-        let pairs_of_all = rows.exact_pairs(request);
-        let affordable = match pairs_of_all {
-            true => tokens <= PARITY_ALL_PAIRS,
-            false => tokens * (rows.landmarks as usize).max(1) <= PARITY_PAIRS,
-        };
-        if !affordable {
-            self.parity = None;
+        if snapshot.no_parity.is_some() {
             return Ok(());
         }
         let watch_seconds = Instant::now();
@@ -832,7 +825,7 @@ impl Rows {
     fn paint(
         &mut self,
         machine: &Machine,
-        window: &WgpuBackend,
+        window: &Window,
         request: &Request,
         (row, fused): (&[Vec<f32>], &[f32]),
         exact: Option<&[f32]>,
@@ -878,11 +871,24 @@ impl Rows {
         whitened && (self.exact || self.exact_row.is_some())
     }
 
+    /// Why the f64 reference is not asked for the same row.
+    fn parity_problem(&self, request: &Request, tokens: usize) -> Option<String> {
+        if self.exact_pairs(request) && tokens > PARITY_ALL_PAIRS {
+            return Some(format!(
+                "whitened exact rows meet all pairs of tokens: the reference is asked up to {PARITY_ALL_PAIRS} tokens, here {tokens}"
+            ));
+        }
+        let pairs = tokens * (self.landmarks as usize).max(1);
+        (pairs > PARITY_PAIRS).then(|| {
+            format!("{pairs} pairs of token and landmark: the reference is asked up to {PARITY_PAIRS}")
+        })
+    }
+
     /// Paints `[head][token]` numbers of the host as the layer of parity.
     fn paint_difference(
         &mut self,
         machine: &Machine,
-        window: &WgpuBackend,
+        window: &Window,
         look: &Look,
         difference: &[Vec<f32>],
     ) -> Result<Option<Layer>, Stop> {

@@ -4,9 +4,14 @@
 
 mod attention;
 mod compare;
+mod convergence;
+mod distances;
 mod landmarks;
-mod mask_topology;
+pub mod mask_topology;
+mod parity;
 pub mod picture;
+mod plots;
+mod schedule;
 
 use super::canvas::Canvas;
 use super::mask::MaskDocument;
@@ -84,6 +89,10 @@ pub fn views() -> Vec<Box<dyn View>> {
         Box::new(attention::Attention::default()),
         Box::new(compare::Compare),
         Box::new(landmarks::Landmarks),
+        Box::<convergence::Convergence>::default(),
+        Box::<distances::DistancesView>::default(),
+        Box::<schedule::ScheduleView>::default(),
+        Box::<parity::ParityView>::default(),
         Box::new(mask_topology::MaskTopology::default()),
     ]
 }

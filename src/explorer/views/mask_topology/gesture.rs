@@ -57,10 +57,9 @@ impl MaskTopology {
         let response = &placed.response;
         let mine = response.is_pointer_button_down_on() || response.clicked();
         let mut places = places.into_iter().map(|at| place(placed, at));
-        if self.gesture.is_none() && pressed && mine && !ui.input(|i| i.key_down(Key::Space)) {
-            if let Some(at) = places.next() {
-                self.gesture = Some(self.begin(placed, context, at));
-            }
+        let begins = self.gesture.is_none() && pressed && mine && !ui.input(|i| i.key_down(Key::Space));
+        if begins && let Some(at) = places.next() {
+            self.gesture = Some(self.begin(placed, context, at));
         }
         for at in places {
             self.go_on(placed, context, at);

@@ -38,7 +38,7 @@ enum Tool {
 
 /// The view's own state; what is painted is in the document.
 #[derive(Debug)]
-pub(super) struct MaskTopology {
+pub struct MaskTopology {
     tool: Tool,
     paint: Paint,
     /// Diameter of brush and eraser in photograph pixels; `None` = in proportion to the photograph.
@@ -261,7 +261,8 @@ impl View for MaskTopology {
             let (left, right) = above.split_left_right_at_x(above.right() - width);
             (left.with_max_x(left.right() - gap), Some(right))
         } else if above.height() >= 600.0 {
-            let (top, bottom) = above.split_top_bottom_at_y(above.bottom() - 250.0);
+            let (top, bottom) =
+                above.split_top_bottom_at_y(above.bottom() - (above.height() * 0.36).clamp(220.0, 340.0));
             (top.with_max_y(top.bottom() - gap), Some(bottom))
         } else {
             (above, None)

@@ -63,10 +63,13 @@ impl MaskTopology {
                     }
                 }
             }
-            ui.separator();
             match self.tool {
-                Tool::Brush | Tool::Eraser => self.size_slider(ui, photo.unwrap_or(glam::UVec2::splat(512))),
+                Tool::Brush | Tool::Eraser => {
+                    ui.separator();
+                    self.size_slider(ui, photo.unwrap_or(glam::UVec2::splat(512)));
+                }
                 Tool::Link => {
+                    ui.separator();
                     ui.label("New links go");
                     ui.selectable_value(&mut self.mutual, true, "Both ways")
                         .on_hover_text("Each region sees the other");
@@ -76,17 +79,7 @@ impl MaskTopology {
                 Tool::Query | Tool::Rectangle | Tool::Fill => {
                     let about =
                         TOOLS.iter().find(|(tool, ..)| *tool == self.tool).map_or("", |(.., about)| about);
-                    let hint = egui::WidgetText::from(egui::RichText::new(about).weak());
-                    let galley = hint.into_galley(
-                        ui,
-                        Some(egui::TextWrapMode::Extend),
-                        f32::INFINITY,
-                        TextStyle::Body,
-                    );
-                    // Advice gives way where there is no room.
-                    if galley.size().x < ui.available_size_before_wrap().x {
-                        ui.label(galley);
-                    }
+                    hint(ui, about);
                 }
             }
         });
@@ -103,6 +96,16 @@ impl MaskTopology {
                 self.brush = Some(size);
             }
         });
+    }
+}
+
+/// Advice at the end of a row, which gives way where there is no room.
+fn hint(ui: &mut Ui, text: &str) {
+    let text = egui::WidgetText::from(egui::RichText::new(text).weak());
+    let galley = text.into_galley(ui, Some(egui::TextWrapMode::Extend), f32::INFINITY, TextStyle::Body);
+    if galley.size().x + 20.0 < ui.available_size_before_wrap().x {
+        ui.separator();
+        ui.label(galley);
     }
 }
 

@@ -1,0 +1,223 @@
+//! The `wgattn map` command that draws the map in sight: for scripts, papers and bug reports.
+
+use super::document::Document;
+use super::settings::{Device, Fusion, LandmarkKind, Look, Road, RowForm, Similarity};
+use crate::cli::map_defaults;
+
+/// The command line that computes the document's map of the picture at `image`, with only those options that differ from
+/// the command's own defaults, quoted for the shell.
+///
+/// Errors: what the command cannot say, in one line for the user.
+pub fn map_command(document: &Document, image: &str) -> Result<String, String> {
+    let mut words = vec!["wgattn".to_string(), "map".to_string()];
+    words.extend(map_arguments(document, image)?);
+    Ok(words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "))
+}
+
+/// The arguments of [`map_command`] behind `wgattn map`, not quoted.
+///
+/// Errors: as there.
+pub fn map_arguments(document: &Document, image: &str) -> Result<Vec<String>, String> {
+    if !document.mask.is_empty() {
+        return Err(
+            "the command line knows no painted masks: clear the mask, or save the session instead".into()
+        );
+    }
+    let (compute, look) = (&document.settings.compute, &document.settings.look);
+    let head = match look.fusion {
+        Fusion::Mean => None,
+        Fusion::Head(head) if head < compute.heads => Some(head),
+        Fusion::Head(head) => {
+            return Err(format!("head {} is not there: there are {} heads", head + 1, compute.heads));
+        }
+        Fusion::Max | Fusion::Min => {
+            return Err(
+                "the command line fuses heads by their mean only: choose the mean, or one head".into()
+            );
+        }
+    };
+    let own = map_defaults().map_err(|why| format!("the command's defaults are not known: {why}"))?;
+    // A name that begins like an option is still a file.
+    let image = if image.starts_with('-') { format!("./{image}") } else { image.to_string() };
+    let mut words = vec![image];
+    let mut option = |name: &str, value: String| words.extend([format!("--{name}"), value]);
+    option("at", format!("{},{}", document.query[0], document.query[1]));
+    match compute.similarity {
+        Similarity::Laplacian => {}
+        Similarity::Gaussian => option("kernel", "gaussian".into()),
+        Similarity::Softmax => option("kernel", "softmax".into()),
+    }
+    let softmax = compute.similarity == Similarity::Softmax;
+    if !softmax && (compute.road == Road::Exact || compute.must_be_exact()) {
+        option("path", "exact".into());
+    }
+    if compute.landmarks() != own.attention.landmarks {
+        let side = compute.landmark_side;
+        option(
+            "landmarks",
+            match compute.landmarks {
+                LandmarkKind::Strided => format!("strided:{side}"),
+                LandmarkKind::Adaptive => format!("adaptive:{side}"),
+                LandmarkKind::Segments => format!("segments:{}", side * side),
+            },
+        );
+    }
+    match compute.form {
+        RowForm::None => {}
+        RowForm::Sum => option("normalise", "sum".into()),
+        RowForm::Row => option("normalise", "row".into()),
+        RowForm::Col => option("normalise", "col".into()),
+        RowForm::Cheap => option("normalise", "cheap".into()),
+        RowForm::Softpp => option("normalise", "softpp".into()),
+    }
+    if let (Some(lambda), false) = (compute.lambda, softmax) {
+        option("lambda", lambda.to_string());
+    }
+    if compute.epsilon != own.attention.epsilon {
+        option("epsilon", compute.epsilon.to_string());
+    }
+    if compute.patch != own.patch {
+        option("patch", compute.patch.to_string());
+    }
+    if compute.stride != own.stride {
+        option("stride", compute.stride.to_string());
+    }
+    if compute.max_tokens != own.max_tokens {
+        option("max-tokens", compute.max_tokens.to_string());
+    }
+    if compute.heads != own.heads {
+        option("heads", compute.heads.to_string());
+    }
+    if let Some(head) = head {
+        option("head", head.to_string());
+    }
+    if let Device::Named(name) = &document.settings.device {
+        option("device", name.clone());
+    }
+    Ok(words)
+}
+
+/// What of the look the command draws in its own way instead: for the line that is shown after copying.
+pub fn drawn_otherwise(look: &Look) -> Vec<&'static str> {
+    let own = Look::default();
+    let differs = [
+        (look.colours != own.colours, "colours"),
+        (look.range != own.range, "range"),
+        (look.log, "logarithm"),
+        (look.hide_sinks, "hidden sinks"),
+        (look.show_landmarks, "landmarks"),
+    ];
+    differs.into_iter().filter_map(|(differs, what)| differs.then_some(what)).collect()
+}
+
+/// A word as the shell takes it: as it is where nothing in it means something, in quotes otherwise.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| {
+        c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | ':' | ',' | '=' | '+' | '@' | '%')
+    };
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_string();
+    }
+    if cfg!(windows) {
+        // A file's name has no double quotes there.
+        return format!("\"{word}\"");
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::map_options;
+    use crate::explorer::settings::{Compute, Settings};
+
+    fn with(change: impl FnOnce(&mut Compute)) -> Document {
+        let mut document = Document { query: [120, 80], ..Document::default() };
+        change(&mut document.settings.compute);
+        document
+    }
+
+    /// The options that the command line makes of the command, and those that the explorer computes with.
+    fn both(document: &Document) -> (String, String) {
+        let arguments = map_arguments(document, "cat.png").expect("it can be said");
+        let said = map_options(&arguments).unwrap_or_else(|e| panic!("{arguments:?}: {e}"));
+        let mut meant = document.settings.compute.scene().expect("settings that can be computed");
+        if document.settings.compute.must_be_exact()
+            && document.settings.compute.similarity != Similarity::Softmax
+        {
+            meant.path = crate::vision::scene::MapPath::Exact;
+        }
+        if document.settings.compute.similarity == Similarity::Softmax {
+            // Both mean exact rows without λ there.
+            meant.path = said.path;
+            meant.lambda = None;
+        }
+        // How far the exact twin goes is a question of patience, not of the map.
+        meant.whitened_twin_tokens = said.whitened_twin_tokens;
+        (format!("{said:?}"), format!("{meant:?}"))
+    }
+
+    #[test]
+    fn the_command_line_understands_what_the_explorer_means() {
+        type Change = fn(&mut Compute);
+        let changes: [Change; 14] = [
+            |_| {},
+            |c| c.similarity = Similarity::Gaussian,
+            |c| c.similarity = Similarity::Softmax,
+            |c| {
+                c.similarity = Similarity::Softmax;
+                c.lambda = Some(2.0);
+                c.road = Road::Exact;
+            },
+            |c| c.road = Road::Exact,
+            |c| c.form = RowForm::Sum,
+            |c| c.form = RowForm::Row,
+            |c| c.form = RowForm::Col,
+            |c| c.form = RowForm::Cheap,
+            |c| c.form = RowForm::Softpp,
+            |c| c.lambda = Some(0.1),
+            |c| {
+                c.landmarks = LandmarkKind::Segments;
+                c.landmark_side = 5;
+                c.epsilon = 3.3e-5;
+            },
+            |c| {
+                c.landmarks = LandmarkKind::Adaptive;
+                c.patch = 12;
+                c.stride = 4;
+            },
+            |c| {
+                c.max_tokens = 1_000_000;
+                c.heads = 3;
+            },
+        ];
+        for change in changes {
+            let (said, meant) = both(&with(change));
+            assert_eq!(said, meant);
+        }
+    }
+
+    #[test]
+    fn only_what_differs_from_the_commands_own_defaults_is_said() {
+        // The explorer begins with a coarser grid than the command.
+        let document = Document { query: [3, 4], ..Document::default() };
+        assert_eq!(
+            map_command(&document, "cat.png").expect("it can be said"),
+            "wgattn map cat.png --at 3,4 --stride 8"
+        );
+        let document = Document { query: [3, 4], ..with(|c| c.stride = 4) };
+        assert_eq!(map_command(&document, "cat.png").expect("it can be said"), "wgattn map cat.png --at 3,4");
+    }
+
+    #[test]
+    fn a_head_and_a_device_are_said() {
+        let mut settings = Settings { device: Device::Named("Swift Shader".into()), ..Settings::default() };
+        settings.look.fusion = Fusion::Head(2);
+        let document = Document { settings, ..Document::default() };
+        let command = map_command(&document, "a.png").expect("it can be said");
+        assert!(command.contains("--head 2"), "{command}");
+        if cfg!(unix) {
+            assert!(command.ends_with("--device 'Swift Shader'"), "{command}");
+        }
+    }
+}

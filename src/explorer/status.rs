@@ -1,0 +1,292 @@
+//! The status bar: what computes, how much, how fast, how exactly, and what is going on, in one line that never moves.
+
+use super::snapshot::Snapshot;
+use super::widgets::{badge, grouped, significant, small_print};
+use crate::backend::{DeviceInfo, DeviceKind, TimingSource};
+use crate::graph::human_bytes;
+use eframe::egui::{self, Align, Layout, RichText, Ui};
+use std::time::Duration;
+
+/// Work that takes a while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Busy {
+    /// What: `Exact rows`.
+    pub what: String,
+    /// Parts done and parts there are; `None` where that is not known.
+    pub progress: Option<(u64, u64)>,
+    /// Whether it can be cancelled.
+    pub can_cancel: bool,
+}
+
+/// Error of the approximate row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum ApproximationError {
+    /// Not known yet.
+    #[default]
+    Unknown,
+    /// The rows are exact.
+    Exact,
+    /// ‖approximate − exact‖ / ‖exact‖.
+    Relative(f64),
+    /// There is none, and why.
+    Missing(String),
+}
+
+/// State of the source of pictures.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SourceState {
+    /// A picture that stands still: nothing to tell.
+    #[default]
+    Still,
+    /// Playing, with what there is to tell: `Camera · 30 fps`.
+    Playing(String),
+    /// Paused by the user.
+    Paused,
+    /// No new picture although there should be one, for this long.
+    Frozen(Duration),
+    /// Gone, and why.
+    Lost(String),
+}
+
+/// What the bar tells. Everything is optional: a bar without a device yet says so.
+#[derive(Clone, Debug, Default)]
+pub struct StatusFacts {
+    /// Device that computes.
+    pub device: Option<DeviceInfo>,
+    /// Whether it is another one than the window's.
+    pub copied: bool,
+    /// Token grid: columns, rows.
+    pub tokens: Option<(usize, usize)>,
+    /// Landmarks; 0 on the exact road.
+    pub landmarks: Option<u32>,
+    /// Milliseconds on the device.
+    pub device_ms: Option<f64>,
+    /// Where they come from.
+    pub timing: Option<TimingSource>,
+    /// Milliseconds of processor time of the whole process.
+    pub cpu_ms: Option<f64>,
+    /// From the change of a setting to the new map.
+    pub latency: Option<Duration>,
+    /// Bytes that the programs hold.
+    pub memory: Option<u64>,
+    /// Pictures of the source that were left out to keep up.
+    pub dropped: Option<u64>,
+    /// Error of the approximation.
+    pub error: ApproximationError,
+    /// State of the source.
+    pub source: SourceState,
+    /// Work under way.
+    pub busy: Option<Busy>,
+}
+
+impl StatusFacts {
+    /// What the last answer of the engine says; source and work under way are for the caller to add.
+    pub fn of(snapshot: Option<&Snapshot>) -> Self {
+        let Some(s) = snapshot else { return Self::default() };
+        let steps = &s.timings.steps;
+        let seconds = match steps.is_empty() {
+            true => s.timings.wall_seconds,
+            false => steps.iter().map(|step| step.seconds).sum(),
+        };
+        let memory = s.memory;
+        Self {
+            device: Some(s.device.clone()),
+            copied: !s.on_window_device,
+            tokens: Some((s.grid.cols(), s.grid.rows())),
+            landmarks: Some(s.landmarks),
+            device_ms: Some(1e3 * seconds),
+            timing: Some(if steps.is_empty() { TimingSource::Wall } else { s.timings.source }),
+            cpu_ms: Some(1e3 * s.timings.cpu_seconds),
+            latency: Some(s.latency),
+            memory: Some(memory.transient + memory.external + memory.staging),
+            error: match (s.exact, s.relative_error, &s.no_exact) {
+                (true, _, _) => ApproximationError::Exact,
+                (_, Some(error), _) => ApproximationError::Relative(error),
+                (_, _, Some(why)) => ApproximationError::Missing(why.clone()),
+                _ => ApproximationError::Unknown,
+            },
+            ..Self::default()
+        }
+    }
+}
+
+/// What was asked for in the status bar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatusRequest {
+    /// Ends the work under way.
+    Cancel,
+    /// Shows all about adapter and picture.
+    Information,
+}
+
+/// Height of the bar, in points.
+pub const HEIGHT: f32 = 22.0;
+
+/// Draws the bar into the width of `ui`.
+pub fn bar(ui: &mut Ui, facts: &StatusFacts) -> Option<StatusRequest> {
+    let mut asked = None;
+    let size = egui::vec2(ui.available_width(), HEIGHT);
+    ui.allocate_ui_with_layout(size, Layout::right_to_left(Align::Center), |ui| {
+        ui.spacing_mut().item_spacing.x = 6.0;
+        // From the right: what is going on has its place first, and the rest shares what is left.
+        busy(ui, facts.busy.as_ref(), &mut asked);
+        source(ui, &facts.source);
+        let rest = egui::vec2(ui.available_width(), HEIGHT);
+        ui.allocate_ui_with_layout(rest, Layout::left_to_right(Align::Center), |ui| {
+            device(ui, facts, &mut asked);
+            numbers(ui, facts);
+        });
+    });
+    asked
+}
+
+fn busy(ui: &mut Ui, busy: Option<&Busy>, asked: &mut Option<StatusRequest>) {
+    let Some(busy) = busy else { return };
+    if busy.can_cancel {
+        let button = egui::Button::new(small(ui, "Cancel")).small();
+        if ui.add(button).on_hover_text("Ends this work; the last map stays.").clicked() {
+            *asked = Some(StatusRequest::Cancel);
+        }
+    }
+    if let Some((done, all)) = busy.progress {
+        let share = if all == 0 { 0.0 } else { (done as f64 / all as f64).clamp(0.0, 1.0) };
+        let text = format!("{} of {}", grouped(done as f64), grouped(all as f64));
+        let bar = egui::ProgressBar::new(share as f32).desired_width(96.0).desired_height(14.0);
+        ui.add(bar.text(small(ui, &text)));
+    }
+    ui.label(small(ui, &busy.what));
+    if busy.progress.is_none() {
+        ui.add(egui::Spinner::new().size(12.0));
+    }
+}
+
+fn source(ui: &mut Ui, state: &SourceState) {
+    let visuals = ui.visuals();
+    let (warn, error) = (visuals.warn_fg_color, visuals.error_fg_color);
+    let (text, hover) = match state {
+        SourceState::Still => return,
+        SourceState::Playing(text) => (small(ui, text), "The source is running."),
+        SourceState::Paused => (small(ui, "Paused"), "Space plays on."),
+        SourceState::Frozen(since) => (
+            small(ui, &format!("Source frozen for {:.0} s", since.as_secs_f64())).color(warn),
+            "No new picture has come: the last one is shown.",
+        ),
+        SourceState::Lost(why) => {
+            ui.label(small(ui, "Source lost").color(error)).on_hover_text(why);
+            return;
+        }
+    };
+    ui.label(text).on_hover_text(hover);
+}
+
+fn device(ui: &mut Ui, facts: &StatusFacts, asked: &mut Option<StatusRequest>) {
+    let Some(device) = &facts.device else {
+        ui.label(small(ui, "No map yet").weak());
+        return;
+    };
+    let name = if device.kind == DeviceKind::Reference {
+        device.name.clone()
+    } else {
+        format!("{} · {}", device.name, device.backend)
+    };
+    let driver =
+        if device.driver.is_empty() { String::new() } else { format!("\nDriver: {}", device.driver) };
+    let copied = if facts.copied { "\nResults are copied to the window's device." } else { "" };
+    // Long names of adapters give way to numbers.
+    let width = (ui.available_width() * 0.26).max(90.0);
+    let size = egui::vec2(width, HEIGHT);
+    let response = ui
+        .allocate_ui_with_layout(size, Layout::left_to_right(Align::Center), |ui| {
+            let label = egui::Label::new(small(ui, &name)).truncate().selectable(false);
+            ui.add(label.sense(egui::Sense::click()))
+        })
+        .inner;
+    if response.on_hover_text(format!("{name}\nKind: {}{driver}{copied}", device.kind)).clicked() {
+        *asked = Some(StatusRequest::Information);
+    }
+    if device.kind == DeviceKind::Software {
+        badge(
+            ui,
+            "software driver",
+            "This driver computes on the processor: a GPU would be many times faster.",
+        );
+    }
+    if device.kind == DeviceKind::Reference {
+        badge(ui, "reference", "The f64 reference: exact, and slow.");
+    }
+}
+
+fn numbers(ui: &mut Ui, facts: &StatusFacts) {
+    if let Some((cols, rows)) = facts.tokens {
+        let text = format!("{} tokens", grouped((cols * rows) as f64));
+        item(ui, &text, &format!("{cols} × {rows} tokens over the picture."));
+    }
+    match facts.landmarks {
+        Some(0) => item(ui, "exact rows", "The query meets every key."),
+        Some(count) => item(ui, &format!("{count} landmarks"), "Rows are computed through these."),
+        None => {}
+    }
+    let gpu = facts.device_ms.map(|ms| format!("GPU {}", milliseconds(ms)));
+    let cpu = facts.cpu_ms.map(|ms| format!("CPU {}", milliseconds(ms)));
+    if gpu.is_some() || cpu.is_some() {
+        let times: Vec<String> = gpu.into_iter().chain(cpu).collect();
+        let from = facts.timing.map_or_else(String::new, |source| format!(" ({source})"));
+        let hover = format!(
+            "GPU: time of the last run on the device{from}.\nCPU: processor time of the whole program, all threads."
+        );
+        item(ui, &times.join(" · "), &hover);
+    }
+    if let Some(latency) = facts.latency {
+        let text = format!("{} latency", milliseconds(1e3 * latency.as_secs_f64()));
+        item(ui, &text, "From the last change to the new map.");
+    }
+    if let Some(bytes) = facts.memory {
+        item(ui, &human_bytes(bytes), "Memory of the device that the programs hold.");
+    }
+    if let Some(dropped) = facts.dropped {
+        let text = format!("{} dropped", grouped(dropped as f64));
+        item(ui, &text, "Pictures of the source that were left out to keep up with it.");
+    }
+    match &facts.error {
+        ApproximationError::Relative(error) => {
+            let hover = "Of the approximate row against the exact one: ‖approximate − exact‖ / ‖exact‖.";
+            item(ui, &format!("error {}", percent(*error)), hover);
+        }
+        ApproximationError::Missing(why) => item(ui, "error n/a", why),
+        ApproximationError::Unknown | ApproximationError::Exact => {}
+    }
+}
+
+/// A fact behind a thin line.
+fn item(ui: &mut Ui, text: &str, hover: &str) {
+    if ui.available_width() < 24.0 {
+        return;
+    }
+    ui.separator();
+    ui.add(egui::Label::new(small(ui, text)).selectable(false).truncate()).on_hover_text(hover);
+}
+
+fn small(ui: &Ui, text: &str) -> RichText {
+    RichText::new(text).size(small_print(ui))
+}
+
+/// Milliseconds, or seconds from ten of them up.
+pub fn milliseconds(ms: f64) -> String {
+    match ms {
+        ms if !ms.is_finite() => "n/a".to_string(),
+        ms if ms >= 1e4 => format!("{:.1} s", ms / 1e3),
+        ms if ms >= 100.0 => format!("{ms:.0} ms"),
+        ms if ms >= 10.0 => format!("{ms:.1} ms"),
+        ms => format!("{ms:.2} ms"),
+    }
+}
+
+/// A share in percent; very small ones as powers of ten.
+pub fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    match percent {
+        p if !p.is_finite() => "n/a".to_string(),
+        p if p != 0.0 && p.abs() < 0.01 => format!("{p:.0e} %"),
+        p => format!("{} %", significant(p, 3)),
+    }
+}

@@ -11,14 +11,39 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// On any error, or a panic in `write`, what stood at `target` is untouched and nothing is left beside it. A
 /// symbolic link stays one; the file it points to is replaced. The parent folder must exist.
 pub(crate) fn write_whole(target: &Path, write: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
-    check_target(target)?;
-    let target = fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
-    let (partial, file) = Partial::beside(&target)?;
+    let (pending, file) = Pending::beside(target)?;
     write(&file)?;
-    file.sync_all()?;
     // Windows does not rename an open file.
     drop(file);
-    fs::rename(&partial.path, &target)
+    pending.put_in_place()
+}
+
+/// A new file beside its target; it goes away again unless it is put in the target's place.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    partial: Partial,
+    target: PathBuf,
+}
+
+impl Pending {
+    /// Makes the file, empty, under a name with the target's suffix.
+    pub(crate) fn beside(target: &Path) -> io::Result<(Self, File)> {
+        check_target(target)?;
+        let target = fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
+        let (partial, file) = Partial::beside(&target)?;
+        Ok((Self { partial, target }, file))
+    }
+
+    /// Where it is until then.
+    pub(crate) fn path(&self) -> &Path {
+        &self.partial.path
+    }
+
+    /// Puts it in the target's place, in one step. It must be closed.
+    pub(crate) fn put_in_place(self) -> io::Result<()> {
+        fs::OpenOptions::new().write(true).open(&self.partial.path)?.sync_all()?;
+        fs::rename(&self.partial.path, &self.target)
+    }
 }
 
 /// Refuses what cannot become a file, before any work is done for it: a folder, or a file in a folder that is not there.
@@ -40,6 +65,7 @@ fn parent(target: &Path) -> &Path {
 }
 
 /// A file that goes away unless it was renamed.
+#[derive(Debug)]
 struct Partial {
     path: PathBuf,
 }
@@ -48,9 +74,9 @@ impl Partial {
     fn beside(target: &Path) -> io::Result<(Self, File)> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let folder = parent(target);
-        let mut name = OsString::from(".");
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let mut name = OsString::from(format!(".partial-{}-{count}-", std::process::id()));
         name.push(target.file_name().ok_or(io::ErrorKind::InvalidInput)?);
-        name.push(format!(".{}-{}.partial", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
         let path = folder.join(name);
         let file = File::create_new(&path)?;
         Ok((Self { path }, file))

@@ -1,4 +1,6 @@
-//! `wgattn map`: the attention of clicked pixels over photographs.
+//! `wgattn map`: the attention of clicked pixels over photographs, and over the frames of videos.
+
+mod clip;
 
 use super::{Failure, Outcome, keep_input, notice, open_device, print_line, say};
 use crate::arrays::{Array, ArrayData};
@@ -24,7 +26,7 @@ const MOST_HEADS: usize = 64;
 /// Arguments of `wgattn map`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Photographs, folders of photographs, or glob patterns
+    /// Photographs, folders of photographs, glob patterns; videos, animations, or numbered frames such as shot%04d.png
     #[arg(required = true)]
     images: Vec<String>,
     /// Clicked pixel as X,Y; may be given several times
@@ -69,7 +71,11 @@ pub(super) struct Args {
     /// auto, cpu, or the index, name or backend of an adapter (see `wgattn devices`)
     #[arg(long, default_value = "auto")]
     device: String,
-    /// Overlay to write, or the folder for several pictures [default: NAME-attention.png here]
+    /// Frames of a video as FROM..TO, the last one not included; FROM.. and ..TO for the rest and the start
+    #[arg(long, value_parser = clip::parse_frames)]
+    frames: Option<clip::FrameRange>,
+    /// Overlay to write, or the folder for several pictures [default: NAME-attention.png here]; for a video a folder, or a .y4m,
+    /// .gif or (with ffmpeg) .mp4 file [default: folder NAME-attention here]
     #[arg(long)]
     out: Option<PathBuf>,
     /// Also write the map as .npy (queries, rows, columns), divided by its largest magnitude; a folder for several pictures
@@ -316,6 +322,12 @@ fn one(
     file: &Path,
     several: bool,
 ) -> Result<(serde_json::Value, String), Failure> {
+    if let Some(source) = crate::source::open_clip(file)? {
+        return clip::run(args, options, backend, file, source, several);
+    }
+    if args.frames.is_some() {
+        return Err(Failure(format!("{}: is one picture; --frames is for videos", file.display())));
+    }
     let out = target(args.out.as_ref(), several, file, "-attention.png");
     let raw = args.raw.as_ref().map(|raw| target(Some(raw), several, file, ".npy"));
     // What cannot be written is refused before any work, so that one result is not left without the other.
@@ -338,25 +350,14 @@ fn one(
     } else {
         first.clone()
     };
-    let fused: Vec<Vec<f32>> = rows.rows.iter().map(|heads| fuse(heads, args.head)).collect();
-    if let Some(bad) = fused.iter().flatten().position(|x| !x.is_finite()) {
-        let failed = rows.status.iter().any(|s| s[3] >= 3.0);
-        let why = if failed {
-            "the landmark matrix is singular; raise --epsilon"
-        } else {
-            "λ may be too small or too large; choose another"
-        };
-        return Err(Failure(format!("{}: element {bad} of the map is not finite: {why}", file.display())));
-    }
-    if fused.iter().flatten().all(|x| *x == 0.0) {
+    let Drawn { maps, shown } =
+        drawn_map(args, &rows).map_err(|why| Failure(format!("{}: {why}", file.display())))?;
+    if shown.iter().all(|x| *x == 0.0) {
         notice(format_args!(
             "{}: the map is zero everywhere: λ is too small for this picture",
             file.display()
         ));
     }
-    let maps: Vec<Vec<f32>> = fused.iter().map(|m| scaled_to_one(m)).collect();
-    // Several clicks share a picture: their maps are averaged there, and apart in the raw file.
-    let shown = scaled_to_one(&fuse(&maps, None));
     let overlay = Overlay::draw(&photo, &scene.grid, &shown, &args.at, &OverlayOptions::default())?;
     overlay.notices.iter().for_each(|n| notice(format_args!("{}: {n}", file.display())));
     overlay.save(&out)?;
@@ -378,6 +379,66 @@ fn one(
     Ok((report.json(), report.text()))
 }
 
+/// The maps of a run.
+struct Drawn {
+    /// `[query][token]`, each scaled to end at ±1.
+    maps: Vec<Vec<f32>>,
+    /// Their mean, scaled likewise: several clicks share a picture, and are apart only in the raw file.
+    shown: Vec<f32>,
+}
+
+/// Fuses heads and scales; the error says why a map is not finite.
+fn drawn_map(args: &Args, rows: &Rows) -> Result<Drawn, String> {
+    let fused: Vec<Vec<f32>> = rows.rows.iter().map(|heads| fuse(heads, args.head)).collect();
+    if let Some(bad) = fused.iter().flatten().position(|x| !x.is_finite()) {
+        let failed = rows.status.iter().any(|s| s[3] >= 3.0);
+        let why = if failed {
+            "the landmark matrix is singular; raise --epsilon"
+        } else {
+            "λ may be too small or too large; choose another"
+        };
+        return Err(format!("element {bad} of the map is not finite: {why}"));
+    }
+    let maps: Vec<Vec<f32>> = fused.iter().map(|m| scaled_to_one(m)).collect();
+    let shown = scaled_to_one(&fuse(&maps, None));
+    Ok(Drawn { maps, shown })
+}
+
+/// Error of each query's fused row against the exact one, or why there is none.
+fn relative_errors(scene: &Scene, rows: &Rows, head: Option<usize>) -> Result<Vec<f64>, String> {
+    let Some(exact) = &rows.exact else {
+        return Err(match scene.no_twin {
+            None => "the rows are exact".into(),
+            Some(NoTwin::NoExactForm) => "n/a: this normalisation has no exact form to compare with".into(),
+            Some(NoTwin::TooManyTokens { most }) => format!(
+                "n/a: exact rows of this normalisation meet all pairs of tokens, done up to {most} tokens (--max-tokens)"
+            ),
+        });
+    };
+    Ok(rows.rows.iter().zip(exact).map(|(a, b)| relative_error(&fuse(a, head), &fuse(b, head))).collect())
+}
+
+/// Device, tokens and path, as lines of a report.
+fn setting_lines(backend: &dyn Backend, scene: &Scene) -> [String; 3] {
+    let (info, grid) = (backend.info(), &scene.grid);
+    let badge = if info.kind == DeviceKind::Software { " · software driver" } else { "" };
+    [
+        format!("  device     {} · {}{badge}", info.name, info.backend),
+        format!(
+            "  tokens     {} ({} × {}), patch {:.1} px, stride {:.1} px",
+            grid.tokens(),
+            grid.cols(),
+            grid.rows(),
+            grid.effective_patch().x,
+            grid.effective_stride().x
+        ),
+        match scene.exact {
+            true => "  path       exact".into(),
+            false => format!("  path       Nyström with {} landmarks", scene.landmarks),
+        },
+    ]
+}
+
 /// The facts of one run, told twice.
 struct Report<'a> {
     args: &'a Args,
@@ -391,29 +452,6 @@ struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Error of each query's fused row against the exact one, or why there is none.
-    fn errors(&self) -> Result<Vec<f64>, String> {
-        let Some(exact) = &self.rows.exact else {
-            return Err(match self.scene.no_twin {
-                None => "the rows are exact".into(),
-                Some(NoTwin::NoExactForm) => {
-                    "n/a: this normalisation has no exact form to compare with".into()
-                }
-                Some(NoTwin::TooManyTokens { most }) => format!(
-                    "n/a: exact rows of this normalisation meet all pairs of tokens, done up to {most} tokens (--max-tokens)"
-                ),
-            });
-        };
-        let head = self.args.head;
-        Ok(self
-            .rows
-            .rows
-            .iter()
-            .zip(exact)
-            .map(|(a, b)| relative_error(&fuse(a, head), &fuse(b, head)))
-            .collect())
-    }
-
     /// Mean of the exact rows over queries, heads and keys.
     fn mean_kernel(&self) -> Option<f64> {
         if self.scene.normalisation != RowNormalisation::Map(Normalisation::None)
@@ -435,7 +473,7 @@ impl Report<'_> {
         let info = self.backend.info();
         let grid = &self.scene.grid;
         let (stride, patch) = (grid.effective_stride(), grid.effective_patch());
-        let errors = self.errors();
+        let errors = relative_errors(self.scene, self.rows, self.args.head);
         json!({
             "image": self.file.display().to_string(),
             "at": self.args.at.iter().map(|p| [p.x, p.y]).collect::<Vec<_>>(),
@@ -470,27 +508,11 @@ impl Report<'_> {
     }
 
     fn text(&self) -> String {
-        let info = self.backend.info();
-        let grid = &self.scene.grid;
-        let size = grid.photo_size();
+        let size = self.scene.grid.photo_size();
         let at: Vec<String> = self.args.at.iter().map(|p| format!("{},{}", p.x, p.y)).collect();
-        let badge = if info.kind == DeviceKind::Software { " · software driver" } else { "" };
-        let mut lines = vec![
-            format!("{} ({} × {}) at {}", self.file.display(), size.x, size.y, at.join(" ")),
-            format!("  device     {} · {}{badge}", info.name, info.backend),
-            format!(
-                "  tokens     {} ({} × {}), patch {:.1} px, stride {:.1} px",
-                grid.tokens(),
-                grid.cols(),
-                grid.rows(),
-                grid.effective_patch().x,
-                grid.effective_stride().x
-            ),
-        ];
-        lines.push(match self.scene.exact {
-            true => "  path       exact".into(),
-            false => format!("  path       Nyström with {} landmarks", self.scene.landmarks),
-        });
+        let mut lines =
+            vec![format!("{} ({} × {}) at {}", self.file.display(), size.x, size.y, at.join(" "))];
+        lines.extend(setting_lines(self.backend, self.scene));
         if !matches!(self.args.kernel, KernelArg::Softmax) {
             let lambda: Vec<String> = self.scene.lambda.iter().map(|l| format!("{l:.4}")).collect();
             let mean = self
@@ -507,7 +529,7 @@ impl Report<'_> {
             };
             lines.push(format!("  inverse    {steps} Newton–Schulz steps, residual {residual:.1e}{code}"));
         }
-        lines.push(match self.errors() {
+        lines.push(match relative_errors(self.scene, self.rows, self.args.head) {
             Ok(errors) => {
                 let list: Vec<String> = errors.iter().map(|e| format!("{e:.3}")).collect();
                 format!("  error      {} of the exact row (‖approximate − exact‖ / ‖exact‖)", list.join(" "))

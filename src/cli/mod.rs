@@ -6,6 +6,8 @@
 mod bench;
 mod devices;
 mod eval;
+#[cfg(feature = "explorer")]
+mod explore;
 mod map;
 mod shaders;
 
@@ -25,6 +27,9 @@ struct Cli {
 enum Command {
     /// Draw the attention of clicked pixels over photographs
     Map(map::Args),
+    /// Open the explorer: a window with live attention maps
+    #[cfg(feature = "explorer")]
+    Explore(explore::Args),
     /// List adapters and what they offer
     Devices(devices::Args),
     /// Run any kernel or attention form on arrays from a file
@@ -132,6 +137,8 @@ pub fn main() -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Map(args) => map::run(&args),
+        #[cfg(feature = "explorer")]
+        Command::Explore(args) => explore::run(&args),
         Command::Devices(args) => devices::run(&args),
         Command::Eval(args) => eval::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -5,11 +5,15 @@
 //! window shows is a list of [`views`]; what the user made is a [`document`], which undo and sessions go through.
 
 pub mod actions;
+pub mod analysis;
+mod app;
 pub mod arrays_source;
 pub mod canvas;
 pub mod command;
 pub mod document;
+pub mod engine;
 pub mod export;
+pub mod fonts;
 pub mod mask;
 pub mod panel;
 pub mod probe;
@@ -18,6 +22,117 @@ pub mod settings;
 pub mod snapshot;
 pub mod status;
 pub mod textures;
+pub mod theme;
 pub mod tour;
 pub mod views;
 pub mod widgets;
+
+pub use app::{App, Options};
+
+use eframe::egui_wgpu::WgpuSetup;
+use std::sync::{Arc, Mutex};
+
+/// Why there is no window.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExploreError {
+    /// Neither X11 nor Wayland: a console, or SSH without a display.
+    #[error(
+        "no display: neither DISPLAY nor WAYLAND_DISPLAY leads to one; `wgattn map IMAGE --at X,Y` draws a map without a window"
+    )]
+    NoDisplay,
+    /// No driver that can draw a window.
+    #[error(
+        "no graphics driver can draw a window ({reason}); install one (Debian: mesa-vulkan-drivers), or use `wgattn map`, which also runs on the CPU"
+    )]
+    NoDriver {
+        /// What was found.
+        reason: String,
+    },
+    /// Anything else.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Size of a new window in points.
+pub const WINDOW_SIZE: [f32; 2] = [1280.0, 800.0];
+
+/// Opens the window and returns when it is closed. A lost device opens it again with the same document.
+///
+/// Errors: [`ExploreError`].
+pub fn run(options: &Options) -> Result<(), ExploreError> {
+    let x11 = display()?;
+    let mut options = options.clone();
+    loop {
+        let ending: Arc<Mutex<app::Ending>> = Arc::default();
+        let (theirs, opened) = (Arc::clone(&ending), options.clone());
+        let result = eframe::run_native(
+            "wgattn",
+            native_options(x11),
+            Box::new(move |cc| Ok(Box::new(App::with_ending(cc, opened, theirs)?))),
+        );
+        let ending = ending.lock().map(|e| e.clone()).unwrap_or_default();
+        match (ending.restart, ending.failure, result) {
+            (Some(again), _, _) => options = again,
+            (None, Some(why), _) => return Err(ExploreError::Failed(why)),
+            (None, None, Ok(())) => return Ok(()),
+            (None, None, Err(eframe::Error::Wgpu(why))) => {
+                return Err(ExploreError::NoDriver { reason: why.to_string() });
+            }
+            (None, None, Err(why)) => return Err(ExploreError::Failed(why.to_string())),
+        }
+    }
+}
+
+/// Whether to insist on X11: Wayland is named but does not answer. A second try in one process is not possible.
+#[cfg(target_os = "linux")]
+fn display() -> Result<bool, ExploreError> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let wayland = match (set("WAYLAND_DISPLAY"), set("WAYLAND_SOCKET"), set("XDG_RUNTIME_DIR")) {
+        (_, Some(_), _) => true,
+        (Some(name), None, folder) => {
+            let socket = folder.map_or_else(|| name.clone().into(), |f| std::path::Path::new(&f).join(&name));
+            std::os::unix::net::UnixStream::connect(socket).is_ok()
+        }
+        (None, None, _) => false,
+    };
+    match (wayland, set("DISPLAY").is_some()) {
+        (false, false) => Err(ExploreError::NoDisplay),
+        (wayland, _) => Ok(!wayland),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn display() -> Result<bool, ExploreError> {
+    Ok(false)
+}
+
+fn native_options(x11: bool) -> eframe::NativeOptions {
+    let mut native = eframe::NativeOptions {
+        viewport: eframe::egui::ViewportBuilder::default()
+            .with_inner_size(WINDOW_SIZE)
+            .with_min_inner_size([640.0, 420.0])
+            .with_app_id("wgattn"),
+        ..Default::default()
+    };
+    if let WgpuSetup::CreateNew(setup) = &mut native.wgpu_options.wgpu_setup {
+        setup.device_descriptor = Arc::new(crate::backend::wgpu::WgpuBackend::device_descriptor);
+        // The order of the command line: discrete, integrated, virtual, software.
+        setup.native_adapter_selector = Some(Arc::new(|adapters, surface| {
+            let draws = |a: &&wgpu::Adapter| surface.is_none_or(|s| a.is_surface_supported(s));
+            let kind = |a: &&wgpu::Adapter| crate::backend::wgpu::device_info(&a.get_info()).kind;
+            let best = adapters.iter().filter(draws).min_by_key(kind);
+            best.cloned().ok_or_else(|| "no adapter can draw to this window".to_string())
+        }));
+    }
+    #[cfg(target_os = "linux")]
+    if x11 {
+        native.event_loop_builder = Some(Box::new(|builder| {
+            use winit::platform::x11::EventLoopBuilderExtX11 as _;
+            builder.with_x11();
+        }));
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = x11;
+    native
+}

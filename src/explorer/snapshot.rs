@@ -106,6 +106,8 @@ pub struct Trace {
     pub eigenvalues: (f64, f64),
     /// ε on the diagonal of A.
     pub epsilon: f64,
+    /// Name of the device that measured the residuals.
+    pub device: String,
 }
 
 impl Trace {
@@ -192,6 +194,8 @@ pub struct Snapshot {
     pub distances: Option<Arc<Vec<Distances>>>,
     /// Parity with the reference.
     pub parity: Option<Arc<Parity>>,
+    /// Why there is no parity although it was asked for.
+    pub no_parity: Option<String>,
     /// Tokens that outshine all others in the fused row.
     pub sinks: Vec<usize>,
     /// What ran, and the times of every pass where asked for.

@@ -62,7 +62,8 @@ pub fn default_lambda(
 }
 
 impl Metric {
-    fn distance(self, x: &[f32], y: &[f32]) -> f64 {
+    /// Distance of two feature vectors.
+    pub fn distance(self, x: &[f32], y: &[f32]) -> f64 {
         let differences = x.iter().zip(y).map(|(a, b)| f64::from(*a) - f64::from(*b));
         match self {
             Self::L1 => differences.map(f64::abs).sum(),
@@ -72,7 +73,7 @@ impl Metric {
 }
 
 /// λ with mean exp(−distance/λ) = `target`, by bisection of log λ.
-fn bandwidth(mut distances: Vec<f64>, target: f64) -> f64 {
+pub(crate) fn bandwidth(mut distances: Vec<f64>, target: f64) -> f64 {
     let equal = distances.iter().filter(|&&v| v == 0.0).count();
     if equal as f64 >= target * distances.len() as f64 {
         distances.retain(|&v| v > 0.0);

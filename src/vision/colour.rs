@@ -60,7 +60,7 @@ pub(super) fn linear_from_oklab(lab: [f64; 3]) -> [f64; 3] {
 }
 
 /// sRGB of an OKLab colour in polar form (hue in degrees); chroma is lowered until it fits.
-pub(super) fn srgb_from_polar(lightness: f64, chroma: f64, hue: f64) -> [u8; 3] {
+pub(crate) fn srgb_from_polar(lightness: f64, chroma: f64, hue: f64) -> [u8; 3] {
     let (sin, cos) = hue.to_radians().sin_cos();
     let linear = |c: f64| linear_from_oklab([lightness, c * cos, c * sin]);
     let fits = |c: f64| linear(c).iter().all(|v| (-1e-6..=1.0 + 1e-6).contains(v));

@@ -2,6 +2,17 @@
 //!
 //! A new view is one file with a `View`, and one line in [`views`].
 
+mod attention;
+mod compare;
+mod convergence;
+mod distances;
+mod landmarks;
+pub mod mask_topology;
+mod parity;
+pub mod picture;
+mod plots;
+mod schedule;
+
 use super::canvas::Canvas;
 use super::mask::MaskDocument;
 use super::settings::Settings;
@@ -74,5 +85,14 @@ pub trait View {
 
 /// All views, in the order of the menu.
 pub fn views() -> Vec<Box<dyn View>> {
-    vec![]
+    vec![
+        Box::new(attention::Attention::default()),
+        Box::new(compare::Compare),
+        Box::new(landmarks::Landmarks),
+        Box::<convergence::Convergence>::default(),
+        Box::<distances::DistancesView>::default(),
+        Box::<schedule::ScheduleView>::default(),
+        Box::<parity::ParityView>::default(),
+        Box::new(mask_topology::MaskTopology::default()),
+    ]
 }

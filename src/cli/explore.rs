@@ -1,0 +1,47 @@
+//! `wgattn explore`: the window.
+
+use super::{Failure, Outcome};
+use crate::explorer::{ExploreError, Options, run as open};
+use std::path::PathBuf;
+
+/// Arguments of `wgattn explore`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Pictures, folders, videos, `camera`, `screen`, `screen:X,Y,WIDTHxHEIGHT`, or `synthetic` [default: a photograph of a cat]
+    sources: Vec<String>,
+    /// Device to compute on: cpu, or the index, name or backend of an adapter [default: the one that draws]
+    #[arg(long)]
+    device: Option<String>,
+    /// Views to open side by side, by id; may be given several times
+    #[arg(long = "view")]
+    views: Vec<String>,
+    /// Colours of the window [default: the system's]
+    #[arg(long, value_enum)]
+    theme: Option<Theme>,
+    /// Save a picture of the window there once the map is done, and close
+    #[arg(long)]
+    screenshot: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Theme {
+    Dark,
+    Light,
+}
+
+/// Runs the subcommand; the exit code is 2 where there is no display.
+pub(super) fn run(args: &Args) -> Outcome {
+    let known: Vec<&str> = crate::explorer::views::views().iter().map(|v| v.id()).collect();
+    if let Some(unknown) = args.views.iter().find(|v| !known.contains(&v.as_str())) {
+        return Err(Failure(format!("view {unknown:?}: expected one of {}", known.join(", "))));
+    }
+    let options = Options {
+        sources: args.sources.clone(),
+        device: args.device.clone(),
+        views: args.views.clone(),
+        dark: args.theme.map(|t| t == Theme::Dark),
+        screenshot: args.screenshot.clone(),
+        ..Options::default()
+    };
+    open(&options).map_err(|e: ExploreError| Failure(e.to_string()))
+}

@@ -1,0 +1,535 @@
+//! The window: what is open, how it is laid out, and one frame of it.
+//!
+//! Each frame takes what the source and the engine have, draws, and asks the engine again only if something it depends on
+//! changed. Nothing is drawn while nothing changes.
+
+mod layout;
+mod open;
+mod perform;
+
+use super::actions::{self, Action};
+use super::canvas::Canvas;
+use super::document::{Document, History};
+use super::engine::{Answer, Engine, Request, Window};
+use super::panel::{self, PanelFacts};
+use super::settings::Device;
+use super::snapshot::{Layer, LayerId, Needs, Snapshot};
+use super::status::{self, Busy, SourceState, StatusFacts, StatusRequest};
+use super::textures::Textures;
+use super::views::{View, ViewContext, views};
+use crate::source::{Kind, Player};
+use crate::vision::image::Photo;
+use eframe::egui;
+use glam::UVec2;
+use layout::Layout;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// What the window is opened with.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Sources, the first of which is shown: files, folders, `camera`, `screen`, `synthetic`.
+    pub sources: Vec<String>,
+    /// Device to compute on; the window's if `None`.
+    pub device: Option<String>,
+    /// Views to open, by id; the attention view if empty.
+    pub views: Vec<String>,
+    /// Dark or light; the system's if `None`.
+    pub dark: Option<bool>,
+    /// Saves a picture of the window there once the map is done, and closes.
+    pub screenshot: Option<std::path::PathBuf>,
+    /// Document to start with.
+    pub document: Option<Document>,
+    /// Something to tell at the start.
+    pub notice: Option<String>,
+}
+
+/// Why the window closed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ending {
+    /// The device was lost: open again with this.
+    pub(super) restart: Option<Options>,
+    /// What went wrong, for the command line.
+    pub(super) failure: Option<String>,
+}
+
+/// What the engine was last asked.
+#[derive(Clone, Debug)]
+struct Asked {
+    photo: Arc<Photo>,
+    document: Document,
+    needs: Needs,
+}
+
+/// A map that was put aside.
+#[derive(Debug)]
+struct Reference {
+    fused: Vec<f32>,
+    note: String,
+}
+
+/// How long the present picture stays on the status bar as news.
+const NEWS: Duration = Duration::from_secs(8);
+
+/// The explorer's window.
+pub struct App {
+    document: Document,
+    history: History,
+    views: Vec<Box<dyn View>>,
+    layout: Layout,
+    canvas: Canvas,
+    textures: Textures,
+    engine: Engine,
+    player: Option<Player>,
+    sources: Vec<String>,
+    source: usize,
+    photo: Option<Arc<Photo>>,
+    live: bool,
+    snapshot: Option<Arc<Snapshot>>,
+    failure: Option<String>,
+    news: Option<(String, Instant)>,
+    reference: Option<Reference>,
+    asked: Option<Asked>,
+    devices: Vec<(String, Device)>,
+    hide_ui: bool,
+    help: bool,
+    information: bool,
+    lost: Arc<Mutex<Option<String>>>,
+    woken: Arc<AtomicBool>,
+    ending: Arc<Mutex<Ending>>,
+    screenshot: Option<std::path::PathBuf>,
+    dialogs: perform::Dialogs,
+    frame: FrameTimes,
+}
+
+/// How long frames took, for the figures of the status bar and of tests.
+#[derive(Debug, Default)]
+struct FrameTimes {
+    count: u64,
+}
+
+impl std::fmt::Debug for App {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("App").field("document", &self.document).field("sources", &self.sources).finish()
+    }
+}
+
+impl App {
+    /// Opens the first source and starts the engine on the window's device.
+    ///
+    /// Errors: a window that is not drawn by wgpu, a device that refuses the engine, no thread.
+    pub fn new(cc: &eframe::CreationContext<'_>, options: Options) -> Result<Self, String> {
+        Self::with_ending(cc, options, Arc::default())
+    }
+
+    pub(super) fn with_ending(
+        cc: &eframe::CreationContext<'_>,
+        options: Options,
+        ending: Arc<Mutex<Ending>>,
+    ) -> Result<Self, String> {
+        let state = cc.wgpu_render_state.clone().ok_or("the window is not drawn by wgpu")?;
+        let window = Window::new(state.device.clone(), state.queue.clone()).map_err(|e| e.to_string())?;
+        let lost = Arc::new(Mutex::new(None));
+        watch_device(&window, &lost, &cc.egui_ctx);
+        let woken = Arc::new(AtomicBool::new(false));
+        let (ctx, flag) = (cc.egui_ctx.clone(), Arc::clone(&woken));
+        let no_compute = window.backend.is_none();
+        let engine = Engine::start(window, move || {
+            flag.store(true, Ordering::Release);
+            ctx.request_repaint();
+        });
+        let engine = engine.map_err(|e| format!("the engine's thread does not start: {e}"))?;
+        let mut document = options.document.unwrap_or_default();
+        let mut notice = options.notice;
+        if let Some(device) = options.device {
+            document.settings.device = Device::Named(device);
+        } else if no_compute {
+            document.settings.device = Device::Named("cpu".into());
+            notice =
+                Some("This window's device has no compute shaders: computing on the CPU reference.".into());
+        }
+        if let Some(dark) = options.dark {
+            cc.egui_ctx.set_theme(if dark { egui::Theme::Dark } else { egui::Theme::Light });
+        }
+        let views = views();
+        let layout = Layout::new(&views, &options.views);
+        let mut app = Self {
+            history: History::default(),
+            layout,
+            views,
+            canvas: Canvas::default(),
+            textures: Textures::new(state),
+            engine,
+            player: None,
+            sources: options.sources,
+            source: 0,
+            photo: None,
+            live: false,
+            snapshot: None,
+            failure: None,
+            news: notice.map(|n| (n, Instant::now())),
+            reference: None,
+            asked: None,
+            devices: devices(),
+            hide_ui: false,
+            help: false,
+            information: false,
+            lost,
+            woken,
+            ending,
+            screenshot: options.screenshot,
+            dialogs: perform::Dialogs::default(),
+            document,
+            frame: FrameTimes::default(),
+        };
+        let first = app.sources.first().cloned();
+        app.open_source(&cc.egui_ctx, first.as_deref());
+        Ok(app)
+    }
+
+    /// What the user made so far.
+    pub fn document(&self) -> &Document {
+        &self.document
+    }
+
+    /// The same, for tests and hosts that drive the window.
+    pub fn document_mut(&mut self) -> &mut Document {
+        &mut self.document
+    }
+
+    /// What the engine found last.
+    pub fn snapshot(&self) -> Option<&Snapshot> {
+        self.snapshot.as_deref()
+    }
+
+    /// One line about what cannot be done, if there is one.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// Whether the map on screen is that of the present settings and nothing is under way.
+    pub fn is_settled(&self) -> bool {
+        let current = self.asked.as_ref().is_some_and(|a| a.document == self.document);
+        current && self.photo.is_some() && self.engine.is_idle()
+    }
+
+    /// Frames drawn so far.
+    pub fn frames(&self) -> u64 {
+        self.frame.count
+    }
+
+    /// Opens a view by its id and brings it to the front.
+    pub fn open_view(&mut self, id: &str) -> bool {
+        let found = self.views.iter().position(|v| v.id() == id);
+        found.is_some_and(|view| {
+            self.layout.show(view);
+            true
+        })
+    }
+
+    /// Tells the user something for a while.
+    fn tell(&mut self, text: impl Into<String>) {
+        self.news = Some((text.into(), Instant::now()));
+    }
+
+    /// Takes what came since the last frame.
+    fn take_news(&mut self, ctx: &egui::Context) {
+        if let Some(came) = self.player.as_ref().and_then(Player::take) {
+            match came {
+                Ok(frame) => {
+                    if let Some(notice) = frame.notices.first() {
+                        self.tell(notice.clone());
+                    }
+                    self.show_photo(frame.photo);
+                }
+                Err(error) => self.tell(error.to_string()),
+            }
+        }
+        match self.engine.take() {
+            Some(Answer::Found(snapshot)) => {
+                self.failure = None;
+                self.snapshot = Some(snapshot);
+            }
+            Some(Answer::Failed(why)) => self.failure = Some(why),
+            Some(Answer::Lost(why)) => {
+                if let (Device::Named(name), false) = (&self.document.settings.device, self.is_lost()) {
+                    self.tell(format!("{name} was lost ({why}): computing on the window's device."));
+                    self.document.settings.device = Device::Window;
+                    self.asked = None;
+                }
+            }
+            None => {}
+        }
+        self.woken.store(false, Ordering::Release);
+        if self.is_lost() {
+            self.restart(ctx);
+        }
+    }
+
+    fn is_lost(&self) -> bool {
+        self.lost.lock().is_ok_and(|lost| lost.is_some())
+    }
+
+    /// Closes the window so that it is opened again on a new device, with the same document.
+    fn restart(&mut self, ctx: &egui::Context) {
+        let reason = self.lost.lock().ok().and_then(|lost| lost.clone()).unwrap_or_default();
+        if let Ok(mut ending) = self.ending.lock() {
+            ending.restart = Some(Options {
+                sources: self.current_sources(),
+                views: self.layout.open_ids(&self.views),
+                document: Some(self.document.clone()),
+                screenshot: self.screenshot.clone(),
+                notice: Some(format!("The graphics device was lost ({reason}) and opened again.")),
+                ..Options::default()
+            });
+        }
+        ctx.send_viewport_cmd(egui::ViewportCommand::Close);
+    }
+
+    fn show_photo(&mut self, photo: Photo) {
+        if self.photo.as_ref().is_none_or(|old| old.size() != photo.size()) {
+            self.canvas.fit();
+            self.canvas.reference = None;
+            self.reference = None;
+            let size = photo.size();
+            if (self.document.query().cmpge(size)).any() || self.photo.is_some() {
+                // A third from the top left of the middle: hardly ever the background of a photograph.
+                self.document.query = (size / 2).to_array();
+            }
+        }
+        self.textures.set_photo(&photo);
+        self.photo = Some(Arc::new(photo));
+    }
+
+    /// Asks the engine if anything it depends on changed.
+    fn ask(&mut self) {
+        let Some(photo) = &self.photo else { return };
+        let size = photo.size();
+        let inside = self.document.query().min(size.saturating_sub(UVec2::ONE));
+        self.document.query = inside.to_array();
+        let needs = self.layout.visible().into_iter().filter_map(|v| self.views.get(v));
+        let needs = needs.fold(Needs::default(), |all, view| all.or(view.needs()));
+        let same =
+            |a: &Asked| Arc::ptr_eq(&a.photo, photo) && a.document == self.document && a.needs == needs;
+        if self.asked.as_ref().is_some_and(same) {
+            return;
+        }
+        let settings = &self.document.settings;
+        self.engine.ask(Request {
+            photo: Arc::clone(photo),
+            live: self.live,
+            query: inside,
+            compute: settings.compute.clone(),
+            look: settings.look.clone(),
+            needs,
+            mask: self.document.mask.clone(),
+            device: settings.device.clone(),
+        });
+        self.asked = Some(Asked { photo: Arc::clone(photo), document: self.document.clone(), needs });
+    }
+
+    fn source_state(&self) -> SourceState {
+        let Some(player) = &self.player else { return SourceState::Still };
+        let status = player.status();
+        match (status.kind, &status.frozen) {
+            (_, Some(_)) => SourceState::Frozen(status.since_last_frame),
+            (Kind::Live | Kind::Clip { .. }, None) if player.playing() && !status.ended => {
+                SourceState::Playing(format!("{} · {:.0} fps", status.name, status.frames_per_second))
+            }
+            (Kind::Live | Kind::Clip { .. }, None) => SourceState::Paused,
+            _ => SourceState::Still,
+        }
+    }
+
+    fn status_facts(&self) -> StatusFacts {
+        let mut facts = StatusFacts::of(self.snapshot.as_deref());
+        facts.source = self.source_state();
+        facts.dropped = self.player.as_ref().map(|p| p.status().dropped);
+        facts.busy = self.engine.progress().filter(|p| p.since > Duration::from_millis(300)).map(|p| Busy {
+            what: p.what.to_string(),
+            progress: (p.total > 0).then_some((p.done as u64, p.total as u64)),
+            can_cancel: true,
+        });
+        facts
+    }
+
+    fn bars(&mut self, ui: &mut egui::Ui) -> Vec<Action> {
+        let mut chosen = Vec::new();
+        egui::Panel::top("menu").show(ui, |ui| {
+            egui::MenuBar::new().ui(ui, |ui| {
+                chosen.extend(actions::menus(ui, &|action| self.can(action)));
+                ui.menu_button("Views", |ui| self.layout.menu(ui, &self.views));
+            });
+        });
+        let facts = self.status_facts();
+        egui::Panel::bottom("status").show(ui, |ui| {
+            if let Some(why) = &self.failure {
+                ui.colored_label(ui.visuals().error_fg_color, why);
+            } else if let Some((news, since)) = &self.news
+                && since.elapsed() < NEWS
+            {
+                ui.label(news);
+                ui.ctx().request_repaint_after(NEWS.saturating_sub(since.elapsed()));
+            }
+            match status::bar(ui, &facts) {
+                Some(StatusRequest::Cancel) => self.engine.cancel(),
+                Some(StatusRequest::Information) => self.information = true,
+                None => {}
+            }
+        });
+        chosen
+    }
+
+    fn side(&mut self, ui: &mut egui::Ui) {
+        let facts = PanelFacts::of(self.snapshot.as_deref(), &self.devices);
+        egui::Panel::left("controls").default_size(300.0).size_range(260.0..=420.0).show(ui, |ui| {
+            egui::ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
+                for view in self.layout.visible() {
+                    let Some(view) = self.views.get_mut(view).filter(|v| v.has_controls()) else { continue };
+                    let mut query = self.document.query();
+                    let mut context = ViewContext {
+                        settings: &mut self.document.settings,
+                        query: &mut query,
+                        canvas: &mut self.canvas,
+                        mask: &mut self.document.mask,
+                        snapshot: self.snapshot.as_deref(),
+                        textures: &mut self.textures,
+                    };
+                    ui.push_id(view.id(), |ui| {
+                        super::widgets::section(ui, view.title(), true, |ui| view.controls(ui, &mut context));
+                    });
+                    self.document.query = query.to_array();
+                }
+                panel::controls(ui, &mut self.document.settings, &facts);
+            });
+        });
+    }
+
+    fn centre(&mut self, ui: &mut egui::Ui) {
+        egui::CentralPanel::default().frame(egui::Frame::NONE).show(ui, |ui| {
+            let mut query = self.document.query();
+            let mut context = ViewContext {
+                settings: &mut self.document.settings,
+                query: &mut query,
+                canvas: &mut self.canvas,
+                mask: &mut self.document.mask,
+                snapshot: self.snapshot.as_deref(),
+                textures: &mut self.textures,
+            };
+            self.layout.ui(ui, &mut self.views, &mut context);
+            self.document.query = query.to_array();
+        });
+    }
+
+    /// Puts the map on screen aside, to compare later ones with it.
+    fn set_reference(&mut self) {
+        let Some(snapshot) = self.snapshot.clone() else { return };
+        let Some(map) = snapshot.layer(LayerId::Map) else { return };
+        let state = self.textures.state();
+        let size = UVec2::new(map.texture.width(), map.texture.height());
+        let copy = super::textures::pixels(&state.device, "reference", size);
+        let mut encoder = state.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        encoder.copy_texture_to_texture(map.texture.as_image_copy(), copy.as_image_copy(), copy.size());
+        state.queue.submit([encoder.finish()]);
+        self.canvas.reference = Some(Layer { texture: copy, ..map.clone() });
+        self.reference = Some(Reference {
+            fused: snapshot.row.fused.clone(),
+            note: format!("({}, {})", snapshot.query.x, snapshot.query.y),
+        });
+        self.tell("This map is the reference now: hold Shift to see it.");
+    }
+
+    /// ‖map − reference‖ / ‖reference‖, where there is a reference of as many tokens.
+    pub fn reference_error(&self) -> Option<(f64, &str)> {
+        let (reference, snapshot) = (self.reference.as_ref()?, self.snapshot.as_ref()?);
+        let same = reference.fused.len() == snapshot.row.fused.len();
+        let error = crate::vision::scene::relative_error(&snapshot.row.fused, &reference.fused);
+        same.then_some((error, reference.note.as_str()))
+    }
+
+    /// Takes the picture of the window that was asked for, once there is something to see.
+    fn take_screenshot(&mut self, ctx: &egui::Context) {
+        if self.screenshot.is_none() || (!self.is_settled() && self.failure.is_none()) {
+            return;
+        }
+        // Two frames more, so that sizes have settled.
+        self.frame.count += 1;
+        if self.frame.count < 1_000_000 {
+            self.frame.count = 1_000_000;
+            ctx.request_repaint();
+            return;
+        }
+        let Some(path) = self.screenshot.take() else { return };
+        let (closing, ending) = (ctx.clone(), Arc::clone(&self.ending));
+        ctx.request_screenshot(move |picture| {
+            if let (Err(why), Ok(mut ending)) = (perform::save_screenshot(&picture, &path), ending.lock()) {
+                ending.failure = Some(why);
+            }
+            closing.send_viewport_cmd_to(egui::ViewportId::ROOT, egui::ViewportCommand::Close);
+        });
+    }
+}
+
+impl eframe::App for App {
+    fn ui(&mut self, ui: &mut egui::Ui, _: &mut eframe::Frame) {
+        let ctx = ui.ctx().clone();
+        self.frame.count += 1;
+        self.take_news(&ctx);
+        self.take_input(&ctx);
+        self.take_answers(&ctx);
+        let held = actions::held(&ctx);
+        self.canvas.peek = held.original;
+        self.canvas.show_reference = held.reference && self.canvas.reference.is_some();
+        self.canvas.hover = None;
+        let mut chosen = actions::pressed(&ctx);
+        if self.hide_ui {
+            self.centre(ui);
+        } else {
+            chosen.extend(self.bars(ui));
+            self.side(ui);
+            self.centre(ui);
+        }
+        actions::help_window(&ctx, &mut self.help);
+        chosen.into_iter().for_each(|action| self.perform(&ctx, action));
+        if self.canvas.wanted_reference.take().is_some() {
+            self.set_reference();
+        }
+        let settled = !ctx.input(|i| i.pointer.any_down());
+        self.history.look(&self.document, settled);
+        self.ask();
+        self.textures.end_frame();
+        self.take_screenshot(&ctx);
+        if self.engine.progress().is_some() {
+            ctx.request_repaint_after(Duration::from_millis(150));
+        }
+    }
+}
+
+/// Devices to choose from: the window's, every adapter, and the CPU.
+fn devices() -> Vec<(String, Device)> {
+    let mut list = vec![("Window's device".to_string(), Device::Window)];
+    for (index, adapter) in crate::backend::wgpu::adapters().iter().enumerate() {
+        let info = adapter.get_info();
+        list.push((format!("{} · {}", info.name, info.backend), Device::Named(index.to_string())));
+    }
+    list.push(("CPU reference (f64)".to_string(), Device::Named("cpu".into())));
+    list
+}
+
+/// Notices when the window's device goes, instead of panicking in the middle of a frame.
+#[expect(clippy::disallowed_methods, reason = "this device belongs to our own window")]
+fn watch_device(window: &Window, lost: &Arc<Mutex<Option<String>>>, ctx: &egui::Context) {
+    let (flag, context, backend) = (Arc::clone(lost), ctx.clone(), window.backend.clone());
+    window.device.set_device_lost_callback(move |reason, message| {
+        let text = format!("{reason:?}: {message}");
+        if let Some(backend) = &backend {
+            backend.notify_device_lost(&text);
+        }
+        if let Ok(mut lost) = flag.lock() {
+            *lost = Some(text);
+        }
+        context.request_repaint();
+    });
+    window.device.on_uncaptured_error(Arc::new(|error: wgpu::Error| log::error!("graphics: {error}")));
+}

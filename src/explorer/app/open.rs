@@ -1,0 +1,117 @@
+//! Opening sources: what the command line names, what is dropped or pasted, and the picture there is without any.
+
+use super::App;
+use crate::source::{self, Kind, Player};
+use crate::vision::image::Photo;
+use eframe::egui;
+
+/// The picture that is shown when nothing else is asked for.
+const FIRST_PICTURE: &[u8] = include_bytes!("../../../assets/chelsea.png");
+
+/// Its name.
+const FIRST_NAME: &str = "chelsea.png";
+
+/// Where it is clicked first: the cat's face.
+const FIRST_QUERY: [u32; 2] = [214, 96];
+
+impl App {
+    /// Opens a source in place of the present one, which stays if this one cannot be opened.
+    pub(super) fn open_source(&mut self, ctx: &egui::Context, what: Option<&str>) {
+        let Some(what) = what else {
+            match Photo::decode(FIRST_PICTURE, FIRST_NAME) {
+                Ok(photo) => {
+                    self.live = false;
+                    self.show_photo(photo);
+                    if self.document.query == [0, 0] {
+                        self.document.query = FIRST_QUERY;
+                    }
+                }
+                Err(error) => self.tell(error.to_string()),
+            }
+            return;
+        };
+        match source::open(what) {
+            Ok(source) => {
+                let kind = source.kind();
+                self.live = matches!(kind, Kind::Live | Kind::Clip { .. });
+                let waking = ctx.clone();
+                self.player = Some(Player::start(source, move || waking.request_repaint()));
+            }
+            Err(error) => {
+                self.failure = None;
+                self.tell(error.to_string());
+                if self.photo.is_none() {
+                    self.open_source(ctx, None);
+                }
+            }
+        }
+    }
+
+    /// Opens something new and keeps it in the list of sources.
+    pub(super) fn open_new(&mut self, ctx: &egui::Context, what: String) {
+        self.sources.push(what.clone());
+        self.source = self.sources.len() - 1;
+        self.open_source(ctx, Some(&what));
+    }
+
+    /// Sources from the one that is shown on.
+    pub(super) fn current_sources(&self) -> Vec<String> {
+        self.sources.iter().skip(self.source).cloned().collect()
+    }
+
+    /// Goes to the next or previous picture: in a folder, or in the list of the command line.
+    pub(super) fn next_picture(&mut self, ctx: &egui::Context, by: i64) {
+        let folder = self.player.as_ref().filter(|p| matches!(p.status().kind, Kind::Folder { .. }));
+        if let Some(player) = folder {
+            player.step(by);
+        } else if self.sources.len() > 1 {
+            let count = self.sources.len() as i64;
+            self.source = (self.source as i64 + by).rem_euclid(count) as usize;
+            let what = self.sources[self.source].clone();
+            self.open_source(ctx, Some(&what));
+        }
+    }
+
+    /// Files that were dropped and pictures that were pasted.
+    pub(super) fn take_input(&mut self, ctx: &egui::Context) {
+        let (dropped, pasted) = ctx.input(|i| {
+            let dropped: Vec<_> = i.raw.dropped_files.clone();
+            let pasted = i.events.iter().find_map(|event| match event {
+                egui::Event::PasteImage(image) => Some(std::sync::Arc::clone(image)),
+                _ => None,
+            });
+            (dropped, pasted)
+        });
+        if let Some(image) = pasted {
+            let [width, height] = image.size.map(|side| side as u32);
+            let bytes = image.pixels.iter().flat_map(|p| [p.r(), p.g(), p.b()]).collect();
+            match Photo::from_rgb8("pasted picture", width, height, bytes) {
+                Ok(photo) => {
+                    self.player = None;
+                    self.live = false;
+                    self.show_photo(photo);
+                }
+                Err(error) => self.tell(error.to_string()),
+            }
+        }
+        for file in dropped {
+            let path = file.path();
+            let name = path.display().to_string();
+            if path.exists() {
+                self.open_new(ctx, name);
+                continue;
+            }
+            // Some systems hand over what is in a file, but not where it is.
+            let photo =
+                file.bytes().and_then(|bytes| Photo::decode(&bytes, &name).map_err(|e| e.to_string()));
+            match photo {
+                Ok(photo) => {
+                    self.player = None;
+                    self.live = false;
+                    self.show_photo(photo);
+                }
+                Err(why) => self.tell(format!("{name}: {why}")),
+            }
+        }
+    }
+}

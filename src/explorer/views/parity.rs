@@ -1,0 +1,223 @@
+//! The device against the f64 reference: the difference as a picture, and in words what it means.
+
+use super::plots::{self, number, percent, seconds};
+use super::{View, ViewContext};
+use crate::explorer::canvas::{Drag, Placed, WHOLE};
+use crate::explorer::snapshot::{Layer, LayerId, Needs, Parity, Snapshot};
+use crate::vision::palette::Palette;
+use eframe::egui::{self, Align2, Color32, RichText, Stroke, pos2, vec2};
+
+/// The view.
+#[derive(Debug, Default)]
+pub(super) struct ParityView;
+
+impl View for ParityView {
+    fn id(&self) -> &'static str {
+        "parity"
+    }
+
+    fn title(&self) -> &'static str {
+        "Parity"
+    }
+
+    fn about(&self) -> &'static str {
+        "The row as the device computed it, less the same computation in f64."
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { parity: true, ..Needs::default() }
+    }
+
+    fn ui(&mut self, ui: &mut egui::Ui, context: &mut ViewContext<'_>) {
+        plots::page(ui, |ui| {
+            let Some(snapshot) = context.snapshot else { return plots::nothing_yet(ui) };
+            let Some(parity) = &snapshot.parity else {
+                return match &snapshot.no_parity {
+                    Some(reason) => plots::empty(ui, "No reference for this row", reason),
+                    None => plots::empty(
+                        ui,
+                        "No reference yet",
+                        "The same row is being computed in f64 on the CPU, which takes longer than the device.",
+                    ),
+                };
+            };
+            summary(ui, snapshot, parity);
+            ui.add_space(6.0);
+            let Some(layer) = snapshot.layer(LayerId::Parity) else {
+                ui.label(RichText::new("The picture of the difference appears with the next answer.").weak());
+                return;
+            };
+            let bar = 34.0;
+            let size = vec2(ui.available_width(), (ui.available_height() - bar).max(80.0));
+            ui.allocate_ui(size, |ui| {
+                let id = ui.scope_id().with("parity picture");
+                match show_layer(ui, context, id, &[LayerId::Parity], Drag::Pan) {
+                    Some(placed) => mark(ui, &placed, snapshot, parity),
+                    None => plots::empty(ui, "No picture", "Open a picture to see where the two differ."),
+                }
+            });
+            colour_bar(ui, layer);
+        });
+    }
+}
+
+/// What a relative error means, from the best to the worst: its upper end, a word, and a sentence.
+const VERDICTS: &[(f64, &str, &str)] = &[
+    (
+        1e-5,
+        "Equal to rounding",
+        "The device does what the formulas say; the rest is the rounding of single precision.",
+    ),
+    (
+        1e-3,
+        "Equal to the eye",
+        "Single precision loses some digits in the inverse of the landmark matrix. No colour changes by a visible step.",
+    ),
+    (
+        1.0 / 256.0,
+        "Close",
+        "The landmark matrix is hard to invert in single precision: the error nears one of the 256 steps of the \
+         colours. A larger ε helps.",
+    ),
+    (
+        f64::INFINITY,
+        "Different",
+        "The error is larger than a step of the colours. Increase ε; if it stays, the device or its driver computes \
+         something else: please report it with the device's name.",
+    ),
+];
+
+/// Word and sentence for a relative error.
+fn verdict(relative: f64) -> (&'static str, &'static str, bool) {
+    let found = VERDICTS.iter().find(|(end, ..)| relative <= *end).or(VERDICTS.last());
+    let (word, sentence) = found.map_or(("", ""), |(_, word, sentence)| (word, sentence));
+    (word, sentence, relative <= 1.0 / 256.0)
+}
+
+fn summary(ui: &mut egui::Ui, snapshot: &Snapshot, parity: &Parity) {
+    let (word, sentence, fine) = verdict(parity.relative);
+    let (token, head) = parity.at;
+    let cols = snapshot.grid.cols().max(1);
+    plots::figures(ui, |ui| {
+        let colour = if fine { ui.visuals().strong_text_color() } else { ui.visuals().error_fg_color };
+        ui.vertical(|ui| {
+            ui.spacing_mut().item_spacing.y = 1.0;
+            ui.label(RichText::new("Verdict").small().weak());
+            ui.label(RichText::new(word).strong().color(colour));
+        });
+        plots::figure(ui, "Relative error", number(parity.relative))
+            .on_hover_text("‖device − reference‖ / ‖reference‖ over all heads");
+        plots::figure(ui, "Largest deviation", percent(parity.worst))
+            .on_hover_text("Largest difference of one token, in percent of the row's largest magnitude");
+        plots::figure(
+            ui,
+            "Where",
+            format!("head {}, token {token} (row {}, column {})", head + 1, token / cols, token % cols),
+        );
+        plots::figure(ui, "Reference took", seconds(parity.seconds))
+            .on_hover_text("The same computation in f64 on the CPU");
+        plots::figure(ui, "Device", snapshot.device.name.clone());
+    });
+    ui.add_space(2.0);
+    ui.label(sentence);
+}
+
+/// Marks the query and the token with the largest deviation.
+fn mark(ui: &egui::Ui, placed: &Placed, snapshot: &Snapshot, parity: &Parity) {
+    let painter = ui.painter().with_clip_rect(placed.clip.intersect(ui.clip_rect()));
+    // Two rings, one in each of the theme's extremes, are seen on any picture.
+    let (inner, outer) = (ui.visuals().strong_text_color(), ui.visuals().extreme_bg_color);
+    let screen = |token: usize| {
+        let cell = snapshot.grid.token_rect(token).ok()?;
+        Some(egui::Rect::from_two_pos(placed.to_screen(cell.min), placed.to_screen(cell.max)))
+    };
+    if let Some(cell) = screen(parity.at.0) {
+        let ring = cell.expand(4.0);
+        painter.rect_stroke(ring, 3.0, Stroke::new(3.0, outer), egui::StrokeKind::Outside);
+        painter.rect_stroke(ring, 3.0, Stroke::new(1.5, inner), egui::StrokeKind::Outside);
+        let label = "largest deviation";
+        let font = egui::TextStyle::Small.resolve(ui.style());
+        let galley = painter.layout_no_wrap(label.into(), font, inner);
+        let to_the_left = ring.right() + galley.size().x + 14.0 > placed.clip.right();
+        let at = if to_the_left {
+            ring.left_center() - vec2(8.0, 0.0)
+        } else {
+            ring.right_center() + vec2(8.0, 0.0)
+        };
+        let anchor = if to_the_left { Align2::RIGHT_CENTER } else { Align2::LEFT_CENTER };
+        let space = anchor.anchor_size(at, galley.size());
+        painter.rect_filled(space.expand2(vec2(4.0, 2.0)), 3.0, outer.gamma_multiply(0.8));
+        painter.galley(space.min, galley, inner);
+    }
+    if let Some(cell) = screen(snapshot.query_token) {
+        painter.circle_stroke(cell.center(), 6.0, Stroke::new(3.5, outer));
+        painter.circle_stroke(cell.center(), 6.0, Stroke::new(1.5, inner));
+    }
+}
+
+/// The layer's colours with the numbers at their ends.
+fn colour_bar(ui: &mut egui::Ui, layer: &Layer) {
+    let width = ui.available_width().min(360.0);
+    ui.horizontal(|ui| {
+        let (low, high) = (f64::from(layer.range.0), f64::from(layer.range.1));
+        ui.label(RichText::new(number(low)).small());
+        let (bar, _) = ui.allocate_exact_size(vec2(width - 120.0, 10.0), egui::Sense::hover());
+        let steps = 48;
+        for step in 0..steps {
+            let t = (f64::from(step) + 0.5) / f64::from(steps);
+            let [r, g, b] = if layer.grey { [(t * 255.0) as u8; 3] } else { layer.palette.colour(t) };
+            let x = |step: i32| bar.left() + bar.width() * step as f32 / steps as f32;
+            let piece = egui::Rect::from_min_max(pos2(x(step), bar.top()), pos2(x(step + 1), bar.bottom()));
+            ui.painter().rect_filled(piece, 0.0, Color32::from_rgb(r, g, b));
+        }
+        let frame = ui.visuals().widgets.noninteractive.bg_stroke;
+        ui.painter().rect_stroke(bar, 0.0, frame, egui::StrokeKind::Outside);
+        ui.label(RichText::new(number(high)).small());
+        let zero = if layer.palette == Palette::Diverging { ", 0 in the middle" } else { "" };
+        let log = if layer.log { "log₁₀ of " } else { "" };
+        ui.label(RichText::new(format!("{log}device − reference, heads fused{zero}")).small().weak());
+    });
+}
+
+/// The photograph with layers over it, panned and zoomed as all pictures are; `None` without a photograph.
+fn show_layer(
+    ui: &mut egui::Ui,
+    context: &mut ViewContext<'_>,
+    id: egui::Id,
+    layers: &[LayerId],
+    drag: Drag,
+) -> Option<Placed> {
+    let (photo, size) = context.textures.photo().map(|p| (p.id, p.size))?;
+    let space = ui.available_rect_before_wrap();
+    let placed = context.canvas.place(ui, id, space, size, drag);
+    let painter = ui.painter().with_clip_rect(space.intersect(ui.clip_rect()));
+    painter.image(photo, placed.rect, WHOLE, Color32::WHITE);
+    let Some(snapshot) = context.snapshot.filter(|_| !context.canvas.peek) else { return Some(placed) };
+    let look = &context.settings.look;
+    for layer in layers.iter().filter_map(|id| snapshot.layer(*id)) {
+        let texture = context.textures.layer(layer, look.smooth);
+        // Cells tile the photograph; the last row and column may reach past its edge.
+        let grid = &snapshot.grid;
+        let (cells, working) = ([grid.cols() as u32, grid.rows() as u32], grid.working_size());
+        let past = |cells: u32, side: u32| (cells * grid.stride()) as f32 / side.max(1) as f32;
+        let reach = vec2(past(cells[0], working.x), past(cells[1], working.y));
+        let rect = egui::Rect::from_min_size(placed.rect.min, placed.rect.size() * reach);
+        let painter = painter.with_clip_rect(placed.rect.intersect(painter.clip_rect()));
+        painter.image(texture, rect, WHOLE, Color32::WHITE.gamma_multiply(look.opacity));
+    }
+    Some(placed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_has_a_verdict() {
+        assert_eq!(verdict(1e-7).0, "Equal to rounding");
+        assert_eq!(verdict(2e-3).0, "Close");
+        assert!(verdict(2e-3).2 && !verdict(0.1).2);
+        assert_eq!(verdict(f64::NAN).0, "Different");
+        assert!(!verdict(f64::NAN).2);
+    }
+}

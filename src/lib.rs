@@ -18,6 +18,8 @@ pub mod explorer;
 pub mod graph;
 pub mod kernel;
 pub mod kernels;
+#[cfg(feature = "source")]
+pub mod source;
 pub mod tensor;
 #[cfg(feature = "vision")]
 pub mod vision;

@@ -330,11 +330,6 @@ fn every_view_says_what_it_waits_for() {
 fn what_can_never_come_is_explained() {
     let window = Window::open("convergence", DARK, |s| Some(Snapshot { landmarks: 0, trace: None, ..s }));
     window.says("Nothing to invert");
-    let window = Window::open("distances", DARK, |mut s| {
-        s.compute.similarity = Similarity::Softmax;
-        Some(Snapshot { distances: None, ..s })
-    });
-    window.says("Softmax knows no distance");
     let reason = "16384 tokens would take the reference about 40 s.";
     let refused = |s: Snapshot| Some(Snapshot { parity: None, no_parity: Some(reason.into()), ..s });
     let window = Window::open("parity", DARK, refused);

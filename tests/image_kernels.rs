@@ -114,7 +114,7 @@ fn colours_are_blended_and_ends_are_held() {
     let mut graph = Graph::new("colours");
     let values = graph.input("values", [1, 7], DType::F32);
     let colours = graph.input("colours", [256], DType::U32);
-    let params = colormap::Params { low: 0.0, high: 255.0, not_finite: 0x0403_0201 };
+    let params = colormap::Params { low: 0.0, high: 255.0, nan: 0x0403_0201, infinite: 0x0403_0201 };
     let out = colormap::record(&mut graph, "out", values, colours, params).expect("works");
     // Red doubles along the table up to 100 entries, so a half step is one byte.
     let table = (0..256_u32).map(|i| u32::from_le_bytes([(2 * i.min(100)) as u8, 7, 0, 255])).collect();

@@ -16,7 +16,9 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   if (pixel >= params.rows * params.cols) { return; }
   let x = values[params.values_at + pixel];
   // By the bits: drivers may take a NaN for an ordinary number in comparisons.
-  let finite = (bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u;
+  let bits = bitcast<u32>(x);
+  let finite = (bits & 0x7f800000u) != 0x7f800000u;
+  let special = select(params.infinite, params.nan, (bits & 0x007fffffu) != 0u);
   let part = (clamp(x, params.low, params.high) - params.low) / (params.high - params.low);
   let place = select(0.0, clamp(255.0 * part, 0.0, 255.0), finite);
   let below = u32(place);
@@ -24,6 +26,6 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   let upper = bytes(colours[params.colours_at + min(below + 1u, 255u)]);
   let blended = lower + (upper - lower) * (place - f32(below));
   // Rounded here, so that every driver stores the same byte.
-  let byte = floor(select(bytes(params.not_finite), blended, finite) + 0.5);
+  let byte = floor(select(bytes(special), blended, finite) + 0.5);
   textureStore(out, vec2u(pixel % params.cols, pixel / params.cols), byte / 255.0);
 }

@@ -92,6 +92,33 @@ impl CpuProgram {
         }
     }
 
+    /// Runs the steps while `go_on` (done, all) says so; whether all were run.
+    fn run_in_steps(&mut self, go_on: &mut dyn FnMut(usize, usize) -> bool) -> Result<(Timings, bool)> {
+        let total = Stopwatch::start();
+        let mut steps = Vec::new();
+        let count = self.schedule.steps.len();
+        let mut done = 0;
+        while done < count && go_on(done, count) {
+            let watch = Stopwatch::start();
+            self.run_step(done)?;
+            if self.profiling {
+                let step = &self.schedule.steps[done];
+                let ((seconds, cpu), by_token) = (watch.seconds(), step.dims.find("n").is_some());
+                let cpu_seconds = Some(cpu);
+                steps.push(StepTime {
+                    kernel: step.kernel.name,
+                    variant: "reference",
+                    seconds,
+                    cpu_seconds,
+                    by_token,
+                });
+            }
+            done += 1;
+        }
+        let (wall_seconds, cpu_seconds) = total.seconds();
+        Ok((Timings { source: TimingSource::Wall, steps, wall_seconds, cpu_seconds }, done == count))
+    }
+
     fn run_step(&mut self, index: usize) -> Result<()> {
         let step = &self.schedule.steps[index];
         let mut ports = Vec::new();
@@ -137,26 +164,11 @@ impl Program for CpuProgram {
     }
 
     fn run(&mut self) -> Result<Timings> {
-        let total = Stopwatch::start();
-        let mut steps = Vec::new();
-        for index in 0..self.schedule.steps.len() {
-            let watch = Stopwatch::start();
-            self.run_step(index)?;
-            if self.profiling {
-                let step = &self.schedule.steps[index];
-                let ((seconds, cpu), by_token) = (watch.seconds(), step.dims.find("n").is_some());
-                let cpu_seconds = Some(cpu);
-                steps.push(StepTime {
-                    kernel: step.kernel.name,
-                    variant: "reference",
-                    seconds,
-                    cpu_seconds,
-                    by_token,
-                });
-            }
-        }
-        let (wall_seconds, cpu_seconds) = total.seconds();
-        Ok(Timings { source: TimingSource::Wall, steps, wall_seconds, cpu_seconds })
+        self.run_in_steps(&mut |_, _| true).map(|(timings, _)| timings)
+    }
+
+    fn run_watched(&mut self, watch: &mut dyn FnMut(usize, usize) -> bool) -> Result<Option<Timings>> {
+        self.run_in_steps(watch).map(|(timings, whole)| whole.then_some(timings))
     }
 
     fn read(&mut self, tensor: Tensor) -> Result<HostTensor> {

@@ -177,6 +177,15 @@ pub trait Program: Debug + Send {
     /// Errors: an input that was never given, a lost device.
     fn run(&mut self) -> Result<Timings>;
 
+    /// Runs all steps in parts and waits; between parts `watch` is told how many steps of how many are done and says
+    /// whether to go on. `None` where it said no: outputs are then half old and half new.
+    ///
+    /// Errors: as [`Program::run`].
+    fn run_watched(&mut self, watch: &mut dyn FnMut(usize, usize) -> bool) -> Result<Option<Timings>> {
+        let steps = self.schedule().steps.len();
+        if watch(0, steps) { self.run().map(Some) } else { Ok(None) }
+    }
+
     /// Runs all steps `repeats` times, in one submission where there is such a thing, and waits.
     ///
     /// Errors: as [`Program::run`].

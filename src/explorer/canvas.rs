@@ -1,5 +1,6 @@
 //! A picture on screen: pan and zoom that all pictures share, and the way from screen to photograph and back.
 
+use super::snapshot::Layer;
 use eframe::egui::{self, Pos2, Rect, Sense, Vec2, pos2, vec2};
 use glam::{DVec2, UVec2};
 
@@ -27,11 +28,25 @@ pub struct Canvas {
     pub hover: Option<UVec2>,
     /// Whether the photograph alone is shown while a key is held.
     pub peek: bool,
+    /// A map that was put aside to compare with, shown in place of the map while a key is held.
+    pub reference: Option<Layer>,
+    /// Whether it is shown now.
+    pub show_reference: bool,
+    /// The pixel where the user asked to put the present map aside.
+    pub wanted_reference: Option<UVec2>,
 }
 
 impl Default for Canvas {
     fn default() -> Self {
-        Self { zoom: None, centre: Vec2::ZERO, hover: None, peek: false }
+        Self {
+            zoom: None,
+            centre: Vec2::ZERO,
+            hover: None,
+            peek: false,
+            reference: None,
+            show_reference: false,
+            wanted_reference: None,
+        }
     }
 }
 

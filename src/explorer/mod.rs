@@ -7,9 +7,12 @@
 pub mod analysis;
 pub mod canvas;
 pub mod document;
+pub mod engine;
 pub mod fonts;
 pub mod mask;
+pub mod panel;
 pub mod settings;
 pub mod snapshot;
 pub mod textures;
 pub mod views;
+pub mod widgets;

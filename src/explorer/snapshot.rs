@@ -106,7 +106,7 @@ pub struct Trace {
     pub eigenvalues: (f64, f64),
     /// ε on the diagonal of A.
     pub epsilon: f64,
-    /// Name of the device that measured the residuals.
+    /// The device that found the residuals.
     pub device: String,
 }
 

@@ -26,7 +26,7 @@ kernels! {
     /// Functions of single elements.
     elementwise { exp_scale }
     /// Pictures to numbers and back, and work on the token grid.
-    image { to_linear, oklab, patchify, colormap, depthwise_conv }
+    image { to_linear, oklab, patchify, fuse_heads, colormap, depthwise_conv }
     /// Searches for what should not be there.
     check { find_nonfinite, nonfinite_parts, nonfinite_merge }
     /// What a device can do at best, for `wgattn bench`.

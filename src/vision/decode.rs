@@ -103,6 +103,22 @@ pub enum ImageError {
         /// Which kind.
         detail: String,
     },
+    /// Samples in memory whose number does not fit the stated size.
+    #[error(
+        "picture `{name}` of {width}x{height} pixels: expected {expected} bytes, at least one pixel, got {got} bytes; check width, height and channels"
+    )]
+    Samples {
+        /// Name as given.
+        name: String,
+        /// Width in pixels.
+        width: u32,
+        /// Height in pixels.
+        height: u32,
+        /// Bytes that this size takes.
+        expected: u64,
+        /// Bytes given.
+        got: usize,
+    },
     /// [`Photo::working`](super::image::Photo::working) was asked for a size that is not a reduction.
     #[error(
         "working size {wanted_width}x{wanted_height} of picture `{name}`: expected 1x1 to {width}x{height}; a working picture is never enlarged"

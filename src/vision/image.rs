@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use glam::UVec2;
-use image::{DynamicImage, RgbImage};
+use image::{DynamicImage, RgbImage, RgbaImage};
 use rayon::prelude::*;
 
 use super::colour::{srgb_encode8, srgb_to_linear};
@@ -137,12 +137,48 @@ impl Photo {
         Ok(Self { name: name.to_owned(), format, pixels, orientation, notices })
     }
 
+    /// A picture from sRGB samples `[height, width, 3]`, such as a video frame.
+    ///
+    /// Errors: [`ImageError::Samples`] if `samples` does not hold `height · width · 3` bytes or a side is 0.
+    pub fn from_rgb8(name: &str, width: u32, height: u32, samples: Vec<u8>) -> Result<Self, ImageError> {
+        let got = samples.len();
+        match RgbImage::from_raw(width, height, samples) {
+            Some(rgb) if !rgb.is_empty() && rgb.len() == got => Ok(Self::of_samples(name, rgb.into())),
+            _ => {
+                let expected = u64::from(width).saturating_mul(u64::from(height)).saturating_mul(3);
+                Err(ImageError::Samples { name: name.to_owned(), width, height, expected, got })
+            }
+        }
+    }
+
+    /// A picture from sRGB samples with straight alpha, which is composited as for a file.
+    ///
+    /// Errors: [`ImageError::Samples`] if a side is 0.
+    pub fn from_rgba8(name: &str, picture: RgbaImage) -> Result<Self, ImageError> {
+        let (width, height) = picture.dimensions();
+        if picture.is_empty() {
+            return Err(ImageError::Samples { name: name.to_owned(), width, height, expected: 0, got: 0 });
+        }
+        Ok(Self::of_samples(name, picture.into()))
+    }
+
+    fn of_samples(name: &str, pixels: DynamicImage) -> Self {
+        let name = name.to_owned();
+        Self { name, format: "samples", pixels, orientation: 1, notices: Vec::new() }
+    }
+
+    /// Samples as stored, in rows without gaps: to compare two frames.
+    #[cfg(feature = "source")]
+    pub(crate) fn stored_bytes(&self) -> &[u8] {
+        self.pixels.as_bytes()
+    }
+
     /// Path or name as given.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Format found in the bytes, such as "JPEG".
+    /// Format found in the bytes, such as "JPEG"; "samples" for a picture that was never a file.
     pub fn format(&self) -> &'static str {
         self.format
     }

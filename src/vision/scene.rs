@@ -229,67 +229,8 @@ impl Scene {
         let mut notices: Vec<String> = photo.notices().to_vec();
         notices.extend(grid.notice());
 
-        let (rows, cols) = (narrow("grid rows", grid.rows())?, narrow("grid columns", grid.cols())?);
-        let count = options.attention.landmarks.cells(rows, cols).map(|c| c.len());
-        let exact = match (options.path, options.kernel) {
-            (MapPath::Nystrom, MapKernel::Softmax) => {
-                let remedy = "use --path exact, or the laplacian or gaussian kernel";
-                return Err(Error::value("path of the softmax kernel", "exact", "nystrom", remedy).into());
-            }
-            (MapPath::Exact, _) | (MapPath::Auto, MapKernel::Softmax) => true,
-            (MapPath::Nystrom, _) => false,
-            (MapPath::Auto, _) => {
-                let small = count.as_ref().is_ok_and(|m| grid.tokens() <= 2 * m) || grid.tokens() <= 2;
-                if small {
-                    notices.push(format!(
-                        "{} tokens are at most twice the landmarks: the exact kernel is used instead of Nyström",
-                        grid.tokens()
-                    ));
-                }
-                small
-            }
-        };
-        let landmarks = if exact { 0 } else { narrow("landmarks", count?)? };
-        if let (true, RowNormalisation::Map(n)) = (exact, options.normalisation)
-            && matches!(n, Normalisation::Cheap | Normalisation::Softpp)
-        {
-            let (expected, remedy) = ("none, sum, row or col", "use --path nystrom for cheap and softpp");
-            return Err(Error::value(
-                "normalisation of exact rows",
-                expected,
-                format!("{n:?}").to_lowercase(),
-                remedy,
-            )
-            .into());
-        }
-        if let (false, RowNormalisation::Sum) = (exact, options.normalisation) {
-            let remedy = "an approximate row can sum to 0 or less; use --path exact";
-            return Err(Error::value(
-                "normalisation of Nyström rows",
-                "none, row, col, cheap or softpp",
-                "sum",
-                remedy,
-            )
-            .into());
-        }
-        if options.kernel == MapKernel::Softmax
-            && let RowNormalisation::Map(n @ (Normalisation::Row | Normalisation::Col)) =
-                options.normalisation
-        {
-            let remedy = "use the laplacian or gaussian kernel";
-            let got = format!("{n:?}").to_lowercase();
-            return Err(Error::value("normalisation of softmax rows", "none or sum", got, remedy).into());
-        }
-        let no_twin = match options.normalisation {
-            _ if exact => None,
-            RowNormalisation::Map(Normalisation::Cheap | Normalisation::Softpp) => Some(NoTwin::NoExactForm),
-            RowNormalisation::Map(Normalisation::Row | Normalisation::Col)
-                if grid.tokens() > options.whitened_twin_tokens =>
-            {
-                Some(NoTwin::TooManyTokens { most: options.whitened_twin_tokens })
-            }
-            _ => None,
-        };
+        let RowPlan { exact, landmarks, no_twin, notice } = plan_rows(options, &grid)?;
+        notices.extend(notice);
         let lambda = bandwidths(options, &basis, &image, &grid)?;
 
         let recorded = record(&basis, &grid, &image, options, (exact, no_twin.is_none()), queries)?;
@@ -366,7 +307,88 @@ impl Scene {
     }
 }
 
-fn check(options: &SceneOptions) -> Result<(), Error> {
+/// How the rows of a scene come to be.
+#[derive(Clone, Debug)]
+pub(crate) struct RowPlan {
+    /// Whether they are exact.
+    pub(crate) exact: bool,
+    /// Number of landmarks; 0 for exact rows.
+    pub(crate) landmarks: u32,
+    /// Why there are no exact rows beside approximate ones.
+    pub(crate) no_twin: Option<NoTwin>,
+    /// What the user should know about the choice.
+    pub(crate) notice: Option<String>,
+}
+
+/// Chooses between Nyström and exact rows, and whether approximate ones get exact ones beside them.
+///
+/// Errors: what does not go together, more landmarks than tokens.
+pub(crate) fn plan_rows(options: &SceneOptions, grid: &TokenGrid) -> Result<RowPlan, SceneError> {
+    let (rows, cols) = (narrow("grid rows", grid.rows())?, narrow("grid columns", grid.cols())?);
+    let mut notice = None;
+    let count = options.attention.landmarks.cells(rows, cols).map(|c| c.len());
+    let exact = match (options.path, options.kernel) {
+        (MapPath::Nystrom, MapKernel::Softmax) => {
+            let remedy = "use --path exact, or the laplacian or gaussian kernel";
+            return Err(Error::value("path of the softmax kernel", "exact", "nystrom", remedy).into());
+        }
+        (MapPath::Exact, _) | (MapPath::Auto, MapKernel::Softmax) => true,
+        (MapPath::Nystrom, _) => false,
+        (MapPath::Auto, _) => {
+            let small = count.as_ref().is_ok_and(|m| grid.tokens() <= 2 * m) || grid.tokens() <= 2;
+            if small {
+                notice = Some(format!(
+                    "{} tokens are at most twice the landmarks: the exact kernel is used instead of Nyström",
+                    grid.tokens()
+                ));
+            }
+            small
+        }
+    };
+    let landmarks = if exact { 0 } else { narrow("landmarks", count?)? };
+    if let (true, RowNormalisation::Map(n)) = (exact, options.normalisation)
+        && matches!(n, Normalisation::Cheap | Normalisation::Softpp)
+    {
+        let (expected, remedy) = ("none, sum, row or col", "use --path nystrom for cheap and softpp");
+        return Err(Error::value(
+            "normalisation of exact rows",
+            expected,
+            format!("{n:?}").to_lowercase(),
+            remedy,
+        )
+        .into());
+    }
+    if let (false, RowNormalisation::Sum) = (exact, options.normalisation) {
+        let remedy = "an approximate row can sum to 0 or less; use --path exact";
+        return Err(Error::value(
+            "normalisation of Nyström rows",
+            "none, row, col, cheap or softpp",
+            "sum",
+            remedy,
+        )
+        .into());
+    }
+    if options.kernel == MapKernel::Softmax
+        && let RowNormalisation::Map(n @ (Normalisation::Row | Normalisation::Col)) = options.normalisation
+    {
+        let remedy = "use the laplacian or gaussian kernel";
+        let got = format!("{n:?}").to_lowercase();
+        return Err(Error::value("normalisation of softmax rows", "none or sum", got, remedy).into());
+    }
+    let no_twin = match options.normalisation {
+        _ if exact => None,
+        RowNormalisation::Map(Normalisation::Cheap | Normalisation::Softpp) => Some(NoTwin::NoExactForm),
+        RowNormalisation::Map(Normalisation::Row | Normalisation::Col)
+            if grid.tokens() > options.whitened_twin_tokens =>
+        {
+            Some(NoTwin::TooManyTokens { most: options.whitened_twin_tokens })
+        }
+        _ => None,
+    };
+    Ok(RowPlan { exact, landmarks, no_twin, notice })
+}
+
+pub(crate) fn check(options: &SceneOptions) -> Result<(), Error> {
     if let Some(lambda) = options.lambda.filter(|l| !(l.is_finite() && *l > 0.0)) {
         return Err(Error::value(
             "lambda",
@@ -382,11 +404,11 @@ fn check(options: &SceneOptions) -> Result<(), Error> {
     Ok(())
 }
 
-fn narrow(what: &str, x: usize) -> Result<u32, Error> {
+pub(crate) fn narrow(what: &str, x: usize) -> Result<u32, Error> {
     u32::try_from(x).map_err(|_| Error::value(what, "fewer than 2^32", x, "use a smaller picture"))
 }
 
-fn bandwidths(
+pub(crate) fn bandwidths(
     options: &SceneOptions,
     basis: &FeatureBasis,
     image: &LinearImage,
@@ -434,6 +456,58 @@ fn record(
     let features = graph.transient("features", [1, heads, tokens, d], DType::F32);
     record_features(&mut graph, basis, grid, pixels, features)?;
 
+    let ask = RowsAsked {
+        features,
+        lambda,
+        cells,
+        sides: (narrow("grid rows", grid.rows())?, narrow("grid columns", grid.cols())?),
+        keep: None,
+        exact,
+        exact_rows,
+    };
+    let rows = record_rows(&mut graph, options, &ask)?;
+    Ok(Recorded { graph, inputs, row: rows.row, exact_row: rows.exact_row, status: rows.status })
+}
+
+/// What rows of clicked tokens are made from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowsAsked {
+    /// Features `[1, h, n, d]`, queries and keys alike.
+    pub(crate) features: Tensor,
+    /// Bandwidths `[h]`.
+    pub(crate) lambda: Tensor,
+    /// Cells of the clicked tokens `[r, 5]` on a grid of one row.
+    pub(crate) cells: Tensor,
+    /// Rows and columns of the token grid.
+    pub(crate) sides: (u32, u32),
+    /// Keys that may be seen, bytes `[1, 1, n]`.
+    pub(crate) keep: Option<Tensor>,
+    /// Whether the rows themselves are exact.
+    pub(crate) exact: bool,
+    /// Whether exact rows are wanted at all.
+    pub(crate) exact_rows: bool,
+}
+
+/// Rows as recorded; all are outputs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecordedRows {
+    /// `[1, h, n, r]`.
+    pub(crate) row: Tensor,
+    /// The exact rows beside approximate ones.
+    pub(crate) exact_row: Option<Tensor>,
+    /// State of the landmark inverse `[1, h, 4]`.
+    pub(crate) status: Option<Tensor>,
+}
+
+/// Records the rows of clicked tokens, and their exact twins.
+pub(crate) fn record_rows(
+    graph: &mut Graph,
+    options: &SceneOptions,
+    ask: &RowsAsked,
+) -> Result<RecordedRows, Error> {
+    let RowsAsked { features, lambda, cells, sides, keep, exact, exact_rows } = *ask;
+    let [heads, tokens, d] = [1, 2, 3].map(|axis| features.dim(axis));
+    let queries = cells.dim(0);
     // The clicked tokens' features: "pooling" over cells of one token each, on a grid of one row.
     let clicked = graph.transient("queries", [1, heads, queries, d], DType::F32);
     let found = graph.transient("queries exist", [1, heads, queries], DType::U32);
@@ -460,6 +534,10 @@ fn record(
     };
     let mut exact_row = None;
     if let (true, Some(mode)) = (exact_rows, whitened_mode) {
+        if keep.is_some() {
+            let remedy = "paint no mask, or use the Nyström path";
+            return Err(Error::value("mask of exact whitened rows", "none", "a key mask", remedy));
+        }
         let row = graph.transient("exact whitened row", [1, heads, tokens, queries], DType::F32);
         let attention = &options.attention;
         let params = exact_map::Params { zs: attention.zs.unwrap_or(0.0), ew: attention.ew, metric, mode };
@@ -481,7 +559,7 @@ fn record(
                 Some(features),
                 Some(ones),
                 bandwidth,
-                None,
+                keep,
                 None,
                 None,
                 Some(sums),
@@ -497,13 +575,13 @@ fn record(
         graph.pass(
             &exact_row::SPEC,
             &params,
-            &[Some(clicked), Some(features), bandwidth, log_sum, None, Some(row)],
+            &[Some(clicked), Some(features), bandwidth, log_sum, keep, Some(row)],
         )?;
         graph.output(row)?;
         exact_row = Some(row);
     }
     if let (true, Some(row)) = (exact, exact_row) {
-        return Ok(Recorded { graph, inputs, row, exact_row: None, status: None });
+        return Ok(RecordedRows { row, exact_row: None, status: None });
     }
     let normalisation = match options.normalisation {
         RowNormalisation::Map(n) => n,
@@ -511,19 +589,18 @@ fn record(
     };
     let kernel = if metric == 2 { Kernel::Gaussian } else { Kernel::Laplacian };
     let attention = Attention { kernel, normalisation, ..options.attention.clone() };
-    let sides = (narrow("grid rows", grid.rows())?, narrow("grid columns", grid.cols())?);
-    let map =
-        attention.record_map(&mut graph, clicked, (features, features), lambda, sides, Masks::default())?;
+    let masks = Masks { keys: keep, queries: None };
+    let map = attention.record_map(graph, clicked, (features, features), lambda, sides, masks)?;
     graph.output(map.out)?;
     if let Some(status) = map.status {
         graph.output(status)?;
     }
-    Ok(Recorded { graph, inputs, row: map.out, exact_row, status: map.status })
+    Ok(RecordedRows { row: map.out, exact_row, status: map.status })
 }
 
 /// features = patches W + places T, strip by strip of token rows, so that neither the picture in OKLab nor the patches ever
 /// exist all at once where they are large.
-fn record_features(
+pub(crate) fn record_features(
     graph: &mut Graph,
     basis: &FeatureBasis,
     grid: &TokenGrid,

@@ -43,7 +43,14 @@ pub(crate) struct Core {
     pub(crate) cache: Option<::wgpu::PipelineCache>,
     pub(crate) pipelines: Mutex<pipeline::Pipelines>,
     lost: Arc<Lost>,
+    shared_queue: bool,
 }
+
+/// How long a wait on a shared queue keeps others from submitting.
+const SHARED_WAIT: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// How long others may submit between two such waits.
+const SHARED_PAUSE: std::time::Duration = std::time::Duration::from_micros(100);
 
 #[derive(Default)]
 struct Lost {
@@ -96,9 +103,26 @@ impl Core {
 
     /// Waits for everything submitted.
     pub(crate) fn wait(&self, context: &str) -> Result<()> {
+        self.wait_for(None, context)
+    }
+
+    /// Waits for one submission, or for everything submitted so far.
+    ///
+    /// On a shared queue in short waits: while one goes on, wgpu lets no other thread submit.
+    pub(crate) fn wait_for(&self, submission: Option<::wgpu::SubmissionIndex>, context: &str) -> Result<()> {
         self.alive()?;
-        self.device.poll(::wgpu::PollType::wait_indefinitely()).map_err(|e| self.failed(context, e))?;
-        self.alive()
+        let timeout = self.shared_queue.then_some(SHARED_WAIT);
+        loop {
+            let wait = ::wgpu::PollType::Wait { submission_index: submission.clone(), timeout };
+            match self.device.poll(wait) {
+                Ok(_) => return self.alive(),
+                Err(::wgpu::PollError::Timeout) if timeout.is_some() => {
+                    self.alive()?;
+                    std::thread::sleep(SHARED_PAUSE);
+                }
+                Err(e) => return Err(self.failed(context, e)),
+            }
+        }
     }
 }
 
@@ -131,6 +155,9 @@ pub struct Options {
     pub storage_binding: Option<u64>,
     /// Smaller limits than the device's: bytes of workgroup memory.
     pub workgroup_bytes: Option<u32>,
+    /// Another thread submits to the queue too, say a window's: [`Program::run`](crate::backend::Program::run) waits so that it is
+    /// not held up.
+    pub shared_queue: bool,
 }
 
 impl WgpuBackend {
@@ -197,6 +224,7 @@ impl WgpuBackend {
             cache: options.pipeline_cache,
             pipelines: Mutex::default(),
             lost: Arc::default(),
+            shared_queue: options.shared_queue,
             device,
             queue,
             caps,

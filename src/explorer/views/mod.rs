@@ -2,9 +2,13 @@
 //!
 //! A new view is one file with a `View`, and one line in [`views`].
 
+mod attention;
+mod compare;
 mod convergence;
 mod distances;
+mod landmarks;
 mod parity;
+pub mod picture;
 mod plots;
 mod schedule;
 
@@ -81,6 +85,9 @@ pub trait View {
 /// All views, in the order of the menu.
 pub fn views() -> Vec<Box<dyn View>> {
     vec![
+        Box::new(attention::Attention::default()),
+        Box::new(compare::Compare),
+        Box::new(landmarks::Landmarks),
         Box::<convergence::Convergence>::default(),
         Box::<distances::DistancesView>::default(),
         Box::<schedule::ScheduleView>::default(),

@@ -1,7 +1,7 @@
 //! A picture of numbers in the colours of a table.
 //!
 //! out[row, col] = colours at 255 · (values[row, col] − low) / (high − low), values outside [low, high] taken as the
-//! nearer end, and neighbouring colours blended linearly byte by byte. NaN and infinities get the colour `not_finite`.
+//! nearer end, and neighbouring colours blended linearly byte by byte. NaN and infinities get colours of their own.
 //!
 //! * `values` `[rows, cols]`.
 //! * `colours` `[256]`: display bytes (gamma space), red in the lowest byte, alpha in the highest.
@@ -21,8 +21,10 @@ params! {
         live low: f32 = 0.0,
         /// the number that gets the last colour, more than `low`
         live high: f32 = 1.0,
-        /// colour of NaN and infinities, packed like `colours`
-        live not_finite: u32 = 0xffff_00ff,
+        /// colour of NaN, packed like `colours`
+        live nan: u32 = 0xffff_00ff,
+        /// colour of infinities, packed like `colours`
+        live infinite: u32 = 0xffff_00ff,
     }
 }
 
@@ -54,8 +56,11 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     let [low, high] = [p.low, p.high].map(|x| T::of(f64::from(x)));
     let (values, colours) = (args.real("values"), args.words("colours"));
     let colour = |&x: &T| {
+        if x.is_nan() {
+            return p.nan;
+        }
         if !x.is_finite() {
-            return p.not_finite;
+            return p.infinite;
         }
         blend(
             &colours,
@@ -175,7 +180,8 @@ pub static SPEC: KernelSpec = KernelSpec {
             Params {
                 low: -1.0,
                 high: 1.0,
-                not_finite: 0x8040_20ff,
+                nan: 0x8040_20ff,
+                infinite: 0x80ff_2040,
             }
             .to_bytes()
         })

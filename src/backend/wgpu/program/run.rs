@@ -2,11 +2,17 @@
 
 use super::*;
 
+/// Steps of the first submission of a watched run; later ones grow or shrink with what they take.
+const FIRST_PART: usize = 16;
+
+/// Time that a submission of a watched run should stay under: a frame of the host's window passes between two of them.
+const PART: std::time::Duration = std::time::Duration::from_millis(20);
+
 impl WgpuProgram {
     pub(super) fn submit(&self, encoder: ::wgpu::CommandEncoder, context: &str) -> Result<()> {
         self.core.alive()?;
-        self.core.checked(context, || self.core.queue.submit([encoder.finish()]))?;
-        self.core.wait(context)
+        let submission = self.core.checked(context, || self.core.queue.submit([encoder.finish()]))?;
+        self.core.wait_for(Some(submission), context)
     }
 
     pub(super) fn encoder(&self) -> ::wgpu::CommandEncoder {
@@ -118,6 +124,38 @@ impl Program for WgpuProgram {
         };
         let (wall_seconds, cpu_seconds) = total.seconds();
         Ok(Timings { source, steps, wall_seconds, cpu_seconds })
+    }
+
+    fn run_watched(&mut self, watch: &mut dyn FnMut(usize, usize) -> bool) -> Result<Option<Timings>> {
+        if self.profiling {
+            return self.run().map(Some);
+        }
+        let total = Stopwatch::start();
+        let count = self.steps.len();
+        let (mut done, mut group) = (0, FIRST_PART);
+        let mut encoder = self.encoder();
+        self.encode_uploads(&mut encoder)?;
+        loop {
+            let end = (done + group).min(count);
+            self.encode_steps(&mut encoder, done..end);
+            let part = std::time::Instant::now();
+            self.submit(encoder, &self.schedule.label)?;
+            done = end;
+            if done == count {
+                break;
+            }
+            if !watch(done, count) {
+                return Ok(None);
+            }
+            group = match part.elapsed() {
+                long if long > PART => (group / 2).max(1),
+                short if 3 * short < PART => group * 2,
+                _ => group,
+            };
+            encoder = self.encoder();
+        }
+        let (wall_seconds, cpu_seconds) = total.seconds();
+        Ok(Some(Timings { source: TimingSource::Wall, steps: Vec::new(), wall_seconds, cpu_seconds }))
     }
 
     fn run_burst(&mut self, repeats: u32) -> Result<Burst> {

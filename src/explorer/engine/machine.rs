@@ -1,0 +1,115 @@
+//! Where a stage of the work runs: on the window's device, on another one, or on the CPU; and how stages hand on numbers.
+//!
+//! On a device, the next stage reads the buffer that the last one wrote. On the CPU, numbers are copied.
+
+use crate::backend::cpu::CpuBackend;
+use crate::backend::wgpu::{Options, WgpuBackend, WgpuProgram};
+use crate::backend::{Backend as _, DeviceInfo, Program, Timings};
+use crate::error::{Error, Result};
+use crate::explorer::settings::Device;
+use crate::graph::Graph;
+use crate::tensor::{HostTensor, Tensor};
+
+/// A device that stages run on.
+#[derive(Clone, Debug)]
+pub(super) enum Machine {
+    /// A wgpu device; whether it is the window's own.
+    Wgpu(WgpuBackend, bool),
+    /// The f64 reference.
+    Cpu,
+}
+
+impl Machine {
+    /// Opens what was asked for.
+    ///
+    /// Errors: as [`open`](crate::backend::device::open).
+    pub(super) fn open(device: &Device, window: &WgpuBackend) -> Result<Self> {
+        match device {
+            Device::Window => Ok(Self::Wgpu(window.clone(), true)),
+            Device::Named(name) if name.eq_ignore_ascii_case("cpu") => Ok(Self::Cpu),
+            Device::Named(name) => {
+                use crate::backend::wgpu::{adapters, device_info, self_test};
+                let list = adapters();
+                let infos: Vec<_> = list.iter().map(|a| device_info(&a.get_info())).collect();
+                let (index, _) = crate::backend::device::choose(&infos, name)?;
+                let backend = WgpuBackend::on_adapter(&list[index], Options::default())?;
+                self_test(&backend).map_err(|e| Error::Unsupported {
+                    device: infos[index].name.clone(),
+                    missing: format!("{e}; choose another device"),
+                })?;
+                Ok(Self::Wgpu(backend, false))
+            }
+        }
+    }
+
+    pub(super) fn info(&self) -> DeviceInfo {
+        match self {
+            Self::Wgpu(backend, _) => backend.info(),
+            Self::Cpu => CpuBackend.info(),
+        }
+    }
+
+    /// Whether textures made here can be drawn by the window as they are.
+    pub(super) fn draws(&self) -> bool {
+        matches!(self, Self::Wgpu(_, true))
+    }
+
+    /// Compiles a stage.
+    pub(super) fn stage(&self, graph: &Graph, progress: &mut dyn FnMut(usize, usize)) -> Result<Stage> {
+        Ok(match self {
+            Self::Wgpu(backend, _) => {
+                Stage::Wgpu(Box::new(backend.prepare_with(graph, &mut |done, all, _| progress(done, all))?))
+            }
+            Self::Cpu => Stage::Cpu(CpuBackend.compile(graph)?),
+        })
+    }
+}
+
+/// A compiled part of the work.
+#[derive(Debug)]
+pub(super) enum Stage {
+    Wgpu(Box<WgpuProgram>),
+    Cpu(Box<dyn Program>),
+}
+
+impl Stage {
+    pub(super) fn program(&mut self) -> &mut dyn Program {
+        match self {
+            Self::Wgpu(program) => program.as_mut(),
+            Self::Cpu(program) => program.as_mut(),
+        }
+    }
+
+    /// Lets `input` be what `from` gave as `output`. On a device once is enough; on the CPU after every run of `from`.
+    pub(super) fn link(&mut self, input: Tensor, from: &mut Self, output: Tensor) -> Result<()> {
+        match (&mut *self, &mut *from) {
+            (Self::Wgpu(to), Self::Wgpu(from)) => {
+                let (buffer, offset, _) = from.buffer(output)?;
+                let bytes = output.shape().len() * output.dtype().bytes();
+                to.bind(input, buffer, offset, bytes)
+            }
+            _ => {
+                let numbers = from.program().read(output)?;
+                let numbers = HostTensor::new(input.shape(), numbers.data().clone())?;
+                self.program().write(input, &as_input(&numbers)?)
+            }
+        }
+    }
+
+    /// Runs it in parts; `None` where `watch` ended it.
+    pub(super) fn run(&mut self, watch: &mut dyn FnMut(usize, usize) -> bool) -> Result<Option<Timings>> {
+        self.program().run_watched(watch)
+    }
+
+    pub(super) fn is_cpu(&self) -> bool {
+        matches!(self, Self::Cpu(_))
+    }
+}
+
+/// The CPU gives f64; inputs are f32.
+fn as_input(numbers: &HostTensor) -> Result<HostTensor> {
+    match numbers.dtype() {
+        crate::tensor::DType::F32 => HostTensor::f32(numbers.shape(), numbers.to_f32()),
+        _ => Ok(numbers.clone()),
+    }
+}

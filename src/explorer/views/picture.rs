@@ -1,0 +1,231 @@
+//! What all pictures have in common: the photograph, a layer over it, the clicked pixel, landmarks, and a colour bar.
+
+use super::ViewContext;
+use crate::explorer::canvas::{Drag, Placed, WHOLE};
+use crate::explorer::snapshot::{Layer, LayerId, Snapshot};
+use eframe::egui::{self, Align2, Color32, FontId, Mesh, Pos2, Rect, Shape, Stroke, StrokeKind, pos2, vec2};
+use glam::DVec2;
+
+/// Draws the photograph with layers over it into all of `ui`, and lets the pointer pan, zoom and choose the query.
+/// `None` where there is no photograph yet.
+pub fn show_layer(
+    ui: &mut egui::Ui,
+    context: &mut ViewContext<'_>,
+    id: egui::Id,
+    layers: &[LayerId],
+    drag: Drag,
+) -> Option<Placed> {
+    let space = ui.available_rect_before_wrap();
+    ui.allocate_rect(space, egui::Sense::hover());
+    show_layer_in(ui, context, id, layers, drag, space)
+}
+
+/// The same in a part of `ui`.
+pub fn show_layer_in(
+    ui: &mut egui::Ui,
+    context: &mut ViewContext<'_>,
+    id: egui::Id,
+    layers: &[LayerId],
+    drag: Drag,
+    space: Rect,
+) -> Option<Placed> {
+    let Some(photo) = context.textures.photo() else {
+        note(ui, space, "No picture yet. Open one with Ctrl+O, drop a file here, or paste one with Ctrl+V.");
+        return None;
+    };
+    let (photo_id, size) = (photo.id, photo.size);
+    let placed = context.canvas.place(ui, id, space, size, drag);
+    let painter = ui.painter_at(space);
+    painter.image(photo_id, placed.rect, WHOLE, Color32::WHITE);
+    if let Some(snapshot) = context.snapshot {
+        // A map of another picture must not lie over this one.
+        if snapshot.grid.photo_size() == size && !context.canvas.peek {
+            draw_layers(&painter, context, snapshot, layers, &placed);
+        }
+    }
+    draw_query(&painter, placed.to_screen(context.query.as_dvec2() + DVec2::splat(0.5)));
+    if drag == Drag::Pan {
+        if let Some(pixel) = placed.clicked() {
+            *context.query = pixel;
+        }
+        if let Some(pixel) = placed.right_clicked() {
+            context.canvas.wanted_reference = Some(pixel);
+        }
+    }
+    Some(placed)
+}
+
+fn draw_layers(
+    painter: &egui::Painter,
+    context: &mut ViewContext<'_>,
+    snapshot: &Snapshot,
+    layers: &[LayerId],
+    placed: &Placed,
+) {
+    let look = &context.settings.look;
+    let (opacity, smooth) = (look.opacity.clamp(0.0, 1.0), look.smooth);
+    let over = grid_rect(snapshot, placed);
+    let tint = Color32::from_white_alpha((opacity * 255.0).round() as u8);
+    let mut shown: Option<Layer> = None;
+    let kept = context.canvas.reference.clone().filter(|_| context.canvas.show_reference);
+    for id in layers {
+        let layer = match (&kept, id) {
+            (Some(reference), LayerId::Map | LayerId::Head(_)) => Some(reference),
+            _ => snapshot.layer(*id),
+        };
+        if let Some(layer) = layer {
+            let inside = painter.with_clip_rect(painter.clip_rect().intersect(placed.rect));
+            inside.image(context.textures.layer(layer, smooth), over, WHOLE, tint);
+            shown = Some(layer.clone());
+        }
+    }
+    if look.show_landmarks {
+        draw_landmarks(painter, snapshot, placed);
+    }
+    if look.hide_sinks {
+        draw_sinks(painter, snapshot, placed);
+    }
+    if let Some(layer) = shown {
+        colour_bar(painter, &layer, kept.is_some());
+    }
+}
+
+/// Where the token grid lies on screen. Its last cells may reach beyond the photograph.
+fn grid_rect(snapshot: &Snapshot, placed: &Placed) -> Rect {
+    let grid = &snapshot.grid;
+    let size = DVec2::new(grid.cols() as f64, grid.rows() as f64) * grid.effective_stride();
+    Rect::from_min_max(placed.to_screen(DVec2::ZERO), placed.to_screen(size))
+}
+
+/// A ring that is seen on every ground.
+pub fn draw_query(painter: &egui::Painter, at: Pos2) {
+    painter.circle_stroke(at, 7.0, Stroke::new(3.5, Color32::from_black_alpha(200)));
+    painter.circle_stroke(at, 7.0, Stroke::new(1.5, Color32::WHITE));
+    painter.circle_filled(at, 1.5, Color32::WHITE);
+}
+
+/// The landmarks: a dot at the middle of each cell, and the cell where it is larger than a token.
+pub fn draw_landmarks(painter: &egui::Painter, snapshot: &Snapshot, placed: &Placed) {
+    let grid = &snapshot.grid;
+    let cols = grid.cols();
+    for [r0, r1, c0, c1] in snapshot.landmark_cells.iter().map(|c| c.map(|x| x as usize)) {
+        if r1 <= r0 || c1 <= c0 {
+            continue;
+        }
+        let corners = (grid.token_rect(r0 * cols + c0), grid.token_rect((r1 - 1) * cols + c1 - 1));
+        let (Ok(first), Ok(last)) = corners else { continue };
+        let rect = Rect::from_min_max(placed.to_screen(first.min), placed.to_screen(last.max));
+        if (r1 - r0) * (c1 - c0) > 1 {
+            painter.rect_stroke(
+                rect,
+                0.0,
+                Stroke::new(1.0, Color32::from_white_alpha(110)),
+                StrokeKind::Inside,
+            );
+        }
+        painter.circle_filled(rect.center(), 3.5, Color32::from_black_alpha(200));
+        painter.circle_filled(rect.center(), 2.2, Color32::WHITE);
+    }
+}
+
+/// Tokens left out of the range: crossed.
+fn draw_sinks(painter: &egui::Painter, snapshot: &Snapshot, placed: &Placed) {
+    for rect in snapshot.sinks.iter().filter_map(|t| snapshot.grid.token_rect(*t).ok()) {
+        let rect = Rect::from_min_max(placed.to_screen(rect.min), placed.to_screen(rect.max));
+        let stroke = Stroke::new(1.0, Color32::WHITE);
+        painter.line_segment([rect.left_top(), rect.right_bottom()], stroke);
+        painter.line_segment([rect.left_bottom(), rect.right_top()], stroke);
+    }
+}
+
+/// The colour of a layer at `t` in 0…1.
+fn colour_of(layer: &Layer, t: f64) -> Color32 {
+    match layer.grey {
+        true => Color32::from_gray((t * 255.0).round() as u8),
+        false => {
+            let [r, g, b] = layer.palette.colour(t);
+            Color32::from_rgb(r, g, b)
+        }
+    }
+}
+
+/// The colour map with the numbers at its ends, at the lower left of the picture.
+fn colour_bar(painter: &egui::Painter, layer: &Layer, reference: bool) {
+    const STEPS: usize = 48;
+    let clip = painter.clip_rect();
+    let size = vec2((clip.width() - 40.0).clamp(60.0, 180.0), 8.0);
+    let bar = Rect::from_min_size(pos2(clip.left() + 16.0, clip.bottom() - 34.0), size);
+    if clip.height() < 90.0 || clip.width() < 110.0 {
+        return;
+    }
+    painter.rect_filled(
+        bar.expand2(vec2(8.0, 6.0)).with_max_y(bar.bottom() + 22.0),
+        4.0,
+        Color32::from_black_alpha(170),
+    );
+    let mut mesh = Mesh::default();
+    for step in 0..=STEPS {
+        let t = step as f32 / STEPS as f32;
+        let (x, colour) = (bar.left() + t * bar.width(), colour_of(layer, f64::from(t)));
+        mesh.colored_vertex(pos2(x, bar.top()), colour);
+        mesh.colored_vertex(pos2(x, bar.bottom()), colour);
+        if step > 0 {
+            let at = 2 * step as u32;
+            mesh.add_triangle(at - 2, at - 1, at);
+            mesh.add_triangle(at - 1, at, at + 1);
+        }
+    }
+    painter.add(Shape::mesh(mesh));
+    let font = FontId::proportional(11.0);
+    let number = |x: f32| match layer.log {
+        true => short(10.0_f32.powf(x)),
+        false => short(x),
+    };
+    let below = bar.bottom() + 3.0;
+    let ends =
+        [(bar.left(), Align2::LEFT_TOP, layer.range.0), (bar.right(), Align2::RIGHT_TOP, layer.range.1)];
+    for (x, align, value) in ends {
+        painter.text(pos2(x, below), align, number(value), font.clone(), Color32::WHITE);
+    }
+    let middle = match (reference, layer.log, layer.id) {
+        (true, ..) => "reference",
+        (false, true, _) => "log scale",
+        (false, false, LayerId::Error) => "approximate − exact",
+        (false, false, LayerId::Parity) => "device − reference",
+        (false, false, LayerId::Exact) => "exact",
+        _ => "",
+    };
+    painter.text(pos2(bar.center().x, below), Align2::CENTER_TOP, middle, font, Color32::WHITE);
+}
+
+/// A number in at most seven characters.
+pub fn short(x: f32) -> String {
+    match x.abs() {
+        0.0 => "0".into(),
+        a if !(1e-3..1e4).contains(&a) => format!("{x:.1e}"),
+        a if a < 1.0 => format!("{x:.3}"),
+        a if a < 100.0 => format!("{x:.2}"),
+        _ => format!("{x:.0}"),
+    }
+}
+
+/// A quiet line in the middle of an empty space.
+pub fn note(ui: &egui::Ui, space: Rect, text: &str) {
+    let galley = ui.painter().layout(
+        text.to_owned(),
+        FontId::proportional(14.0),
+        ui.visuals().weak_text_color(),
+        (space.width() - 32.0).max(80.0),
+    );
+    ui.painter_at(space).galley(space.center() - galley.size() / 2.0, galley, ui.visuals().weak_text_color());
+}
+
+/// A heading over a picture, at its upper left.
+pub fn caption(ui: &egui::Ui, space: Rect, text: &str) {
+    let painter = ui.painter_at(space);
+    let galley = painter.layout_no_wrap(text.to_owned(), FontId::proportional(12.0), Color32::WHITE);
+    let at = space.left_top() + vec2(10.0, 8.0);
+    let rect = Rect::from_min_size(at, galley.size());
+    painter.rect_filled(rect.expand2(vec2(6.0, 3.0)), 4.0, Color32::from_black_alpha(170));
+    painter.galley(at, galley, Color32::WHITE);
+}

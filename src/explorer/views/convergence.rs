@@ -14,7 +14,7 @@ use egui_plot::{
 };
 
 /// Width of the table beside the plot.
-const TABLE_WIDTH: f32 = 432.0;
+const TABLE_WIDTH: f32 = 408.0;
 
 /// Narrowest view that has room for both side by side.
 const WIDE: f32 = 860.0;
@@ -95,7 +95,7 @@ impl Convergence {
         let chosen = self.chosen.filter(|head| *head < traces.len()).unwrap_or(worst);
         ui.label(summary(snapshot, traces, worst));
         ui.add_space(6.0);
-        let height = (ui.available_height() - 40.0).max(160.0);
+        let height = (ui.available_height() - 26.0).max(160.0);
         if ui.available_width() >= WIDE {
             ui.horizontal_top(|ui| {
                 let width = ui.available_width() - TABLE_WIDTH - ui.spacing().item_spacing.x;
@@ -272,6 +272,7 @@ fn plot(
         .custom_y_axes(vec![residuals_axis])
         .x_grid_spacer(egui_plot::uniform_grid_spacer(move |_| [whole_steps; 3]))
         .y_grid_spacer(egui_plot::uniform_grid_spacer(move |_| [decades; 3]))
+        .grid_fade(0.6)
         .label_formatter(hover)
         .legend(Legend::default().position(Corner::LeftBottom).follow_insertion_order(true));
     plot.show(ui, |plot| {
@@ -279,14 +280,14 @@ fn plot(
         plot.set_plot_bounds_x(-0.3..=steps + 0.3);
         plot.set_plot_bounds_y(low..=high);
         let points = |line: &Vec<[f64; 2]>| PlotPoints::from(line.clone());
-        plot.line(Line::new(name.clone(), points(&lines[chosen])).color(main).width(2.5).id("chosen"));
-        plot.points(
-            Points::new(String::new(), points(&lines[chosen])).color(main).radius(3.5).id("chosen marks"),
-        );
         for (head, line) in lines.iter().enumerate().filter(|(head, _)| *head != chosen) {
             let name = if lines.len() == 2 { format!("Head {}", head + 1) } else { "Other heads".into() };
             plot.line(Line::new(name, points(line)).color(quiet).width(1.5).id(head));
         }
+        plot.line(Line::new(name, points(&lines[chosen])).color(main).width(2.5).id("chosen"));
+        plot.points(
+            Points::new(String::new(), points(&lines[chosen])).color(main).radius(3.5).id("chosen marks"),
+        );
         let dashed = LineStyle::Dashed { length: 8.0 };
         plot.line(Line::new("A-priori bound, √m δ", points(&bound)).color(other).style(dashed).width(1.5));
         let accepted = HLine::new("Accepted residual, 0.01", ACCEPTED_RESIDUAL.log10());

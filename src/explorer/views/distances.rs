@@ -237,12 +237,21 @@ fn sentence(laplacian: &Side<'_>, gaussian: &Side<'_>, in_use: Similarity) -> St
     )
 }
 
+/// Captions of the table and what they mean.
+const COLUMNS: &[(&str, &str)] = &[
+    ("Kernel", "The kernel in use, and the other with the same mean value"),
+    ("λ", "Bandwidth, in the units of the kernel's own distance"),
+    ("Nearest tenth", "Kernel value that the nearest tenth of the pairs exceeds"),
+    ("Median pair", "Kernel value that half of the pairs exceed"),
+    ("Farthest tenth", "Kernel value that the farthest tenth of the pairs stays below"),
+    ("Above 0.001", "Share of pairs whose kernel value is more than a thousandth"),
+];
+
 fn table(ui: &mut egui::Ui, sides: [&Side<'_>; 2], in_use: Similarity) {
-    egui::Grid::new("kernels").striped(true).spacing([22.0, 4.0]).show(ui, |ui| {
-        let captions = ["Kernel", "λ", "Nearest tenth", "Median pair", "Farthest tenth", "Pairs above 0.001"];
-        captions.iter().for_each(|caption| {
-            ui.label(plots::caption(*caption));
-        });
+    egui::Grid::new("kernels").striped(true).spacing([18.0, 4.0]).show(ui, |ui| {
+        for (caption, about) in COLUMNS {
+            ui.label(plots::caption(*caption)).on_hover_text(*about);
+        }
         ui.end_row();
         for side in sides {
             let used = match in_use {

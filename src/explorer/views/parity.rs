@@ -94,11 +94,7 @@ fn summary(ui: &mut egui::Ui, snapshot: &Snapshot, parity: &Parity) {
     let cols = snapshot.grid.cols().max(1);
     plots::figures(ui, |ui| {
         let colour = if fine { ui.visuals().strong_text_color() } else { ui.visuals().error_fg_color };
-        ui.vertical(|ui| {
-            ui.spacing_mut().item_spacing.y = 1.0;
-            ui.label(plots::caption("Verdict"));
-            ui.label(RichText::new(word).strong().color(colour));
-        });
+        plots::coloured_figure(ui, "Verdict", word, colour);
         plots::figure(ui, "Relative error", number(parity.relative))
             .on_hover_text("‖device − reference‖ / ‖reference‖ over all heads");
         plots::figure(ui, "Largest deviation", format!("{} of the largest value", number(parity.worst)))

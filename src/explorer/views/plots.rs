@@ -3,7 +3,7 @@
 
 use crate::explorer::widgets::significant;
 use crate::vision::colour::srgb_from_polar;
-use eframe::egui::{self, Align, Color32, RichText, Visuals};
+use eframe::egui::{self, Align, Color32, FontId, RichText, TextStyle, Visuals, vec2};
 
 /// Size of captions, small print and the letters inside a chart, in points.
 pub(super) const CAPTION: f32 = 11.0;
@@ -104,18 +104,35 @@ pub(super) fn text_on(fill: Color32) -> Color32 {
 
 /// A figure with its caption above, for rows of figures.
 pub(super) fn figure(ui: &mut egui::Ui, caption: &str, value: impl Into<String>) -> egui::Response {
-    let column = ui.vertical(|ui| {
-        ui.spacing_mut().item_spacing.y = 1.0;
-        ui.add(egui::Label::new(self::caption(caption)).extend());
-        ui.add(egui::Label::new(RichText::new(value.into()).strong()).extend());
-    });
-    column.response
+    let colour = ui.visuals().strong_text_color();
+    coloured_figure(ui, caption, value, colour)
+}
+
+/// The same with a colour that says something about the value.
+pub(super) fn coloured_figure(
+    ui: &mut egui::Ui,
+    caption: &str,
+    value: impl Into<String>,
+    colour: Color32,
+) -> egui::Response {
+    // Laid out by hand: a row can break before something only if it knows its size beforehand.
+    let (value, weak) = (value.into(), ui.visuals().weak_text_color());
+    let words = format!("{caption}: {value}");
+    let above = ui.painter().layout_no_wrap(caption.into(), FontId::proportional(CAPTION), weak);
+    let below = ui.painter().layout_no_wrap(value, TextStyle::Body.resolve(ui.style()), colour);
+    let size = vec2(above.size().x.max(below.size().x), above.size().y + below.size().y + 1.0);
+    let (space, response) = ui.allocate_exact_size(size, egui::Sense::hover());
+    let value_at = space.left_bottom() - vec2(0.0, below.size().y);
+    ui.painter().galley(space.min, above, weak);
+    ui.painter().galley(value_at, below, colour);
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Label, true, &words));
+    response
 }
 
 /// A row of figures that breaks into lines where it must.
 pub(super) fn figures(ui: &mut egui::Ui, add: impl FnOnce(&mut egui::Ui)) {
     ui.horizontal_wrapped(|ui| {
-        ui.spacing_mut().item_spacing = egui::vec2(24.0, 6.0);
+        ui.spacing_mut().item_spacing = vec2(24.0, 6.0);
         add(ui);
     });
 }

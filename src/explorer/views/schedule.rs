@@ -12,16 +12,16 @@ use std::f32::consts::FRAC_PI_2;
 
 /// Height of a row.
 const ROW: f32 = 20.0;
-/// Width of the column of names.
-const NAMES: f32 = 264.0;
+/// Most and least width of the column of names.
+const NAMES: (f32, f32) = (264.0, 120.0);
 /// Most height of the passes' names.
-const TITLES: f32 = 150.0;
+const TITLES: f32 = 164.0;
 /// Height of the bars that show the passes' times.
 const TIMES: f32 = 34.0;
 /// Narrowest column of a pass.
 const NARROWEST: f32 = 15.0;
 /// Letters of a pass's name that fit into [`TITLES`].
-const LETTERS: usize = 22;
+const LETTERS: usize = 24;
 
 /// Width of the card that explains a pass or a tensor, and of the captions in it.
 const CARD: f32 = 380.0;
@@ -162,36 +162,43 @@ fn totals(ui: &mut egui::Ui, snapshot: &Snapshot, schedule: &Schedule, times: Op
 impl ScheduleView {
     fn bar(&mut self, ui: &mut egui::Ui, snapshot: &Snapshot, shown: usize, timed: bool) {
         ui.horizontal_wrapped(|ui| {
+            ui.style_mut().wrap_mode = Some(egui::TextWrapMode::Extend);
             if snapshot.schedules.len() > 1 {
                 let label = |index: usize| snapshot.schedules.get(index).map_or("", |s| s.label.as_str());
-                egui::ComboBox::from_id_salt("program").selected_text(label(shown)).show_ui(ui, |ui| {
+                let name = ui.label("Program");
+                let programs = egui::ComboBox::from_id_salt("program").selected_text(label(shown));
+                let programs = programs.show_ui(ui, |ui| {
                     for index in 0..snapshot.schedules.len() {
                         if ui.selectable_label(shown == index, label(index)).clicked() {
                             self.shown = Some(index);
                         }
                     }
                 });
+                programs.response.labelled_by(name.id);
                 ui.separator();
             }
             ui.label("Across");
             ui.selectable_value(&mut self.axis, Axis::Passes, "Passes");
-            let time = ui.add_enabled_ui(timed, |ui| {
-                ui.selectable_value(&mut self.axis, Axis::Time, "Time")
-                    .on_hover_text("Columns as wide as passes are long");
-            });
-            time.response.on_disabled_hover_text("This answer has no times of single passes");
+            let time = egui::Button::selectable(self.axis == Axis::Time, "Time");
+            let time = ui.add_enabled(timed, time).on_hover_text("Columns as wide as passes are long");
+            let time = time.on_disabled_hover_text("This answer has no times of single passes");
+            if time.clicked() {
+                self.axis = Axis::Time;
+            }
             ui.separator();
             ui.label("Rows");
             for (rows, name, about) in Rows::ALL {
                 ui.selectable_value(&mut self.rows, rows, name).on_hover_text(about);
             }
             ui.separator();
-            ui.add_enabled_ui(self.rows != Rows::Slots, |ui| {
-                ui.checkbox(&mut self.external, "Inputs and constants");
-            });
+            let external = egui::Checkbox::new(&mut self.external, "Inputs and constants");
+            ui.add_enabled(self.rows != Rows::Slots, external)
+                .on_disabled_hover_text("Memory slots hold what lives between passes only");
             ui.separator();
+            ui.label("Zoom");
+            ui.spacing_mut().slider_width = 80.0;
             let slider = egui::Slider::new(&mut self.zoom, 1.0..=20.0).logarithmic(true).show_value(false);
-            let zoom = ui.add(slider.text("Zoom"));
+            let zoom = ui.add(slider);
             if zoom.double_clicked() {
                 self.zoom = 1.0;
             }
@@ -215,8 +222,9 @@ impl ScheduleView {
         }
         let by_time = times.filter(|_| self.axis == Axis::Time);
         let steps = schedule.steps.len();
+        let names = (0.34 * ui.available_width()).clamp(NAMES.1, NAMES.0);
         let narrowest = if by_time.is_some() { 0.0 } else { NARROWEST * steps as f32 };
-        let width = (ui.available_width() - NAMES - 14.0).max(narrowest).max(120.0) * self.zoom;
+        let width = (ui.available_width() - names - 14.0).max(narrowest).max(120.0) * self.zoom;
         let small = FontId::proportional(plots::CAPTION);
         let length = |step: &Step| {
             let name = shortened(step.kernel.name, LETTERS);
@@ -224,6 +232,7 @@ impl ScheduleView {
         };
         let titles = (schedule.steps.iter().map(length).fold(30.0, f32::max) + 10.0).min(TITLES);
         let chart = Chart {
+            names,
             titles,
             schedule,
             times,
@@ -232,7 +241,7 @@ impl ScheduleView {
             edges: edges(steps, by_time, width),
             by_time: by_time.is_some(),
         };
-        let size = vec2(NAMES + width, titles + TIMES + ROW * chart.rows.len() as f32);
+        let size = vec2(names + width, titles + TIMES + ROW * chart.rows.len() as f32);
         egui::ScrollArea::both().id_salt("lifetimes").auto_shrink([false, false]).show_viewport(
             ui,
             |ui, seen| {
@@ -336,6 +345,7 @@ struct Chart<'a> {
     rows: Vec<Row>,
     found: Found,
     edges: Vec<f32>,
+    names: f32,
     titles: f32,
     by_time: bool,
 }
@@ -375,9 +385,9 @@ impl Chart<'_> {
     fn draw(&self, ui: &mut egui::Ui, origin: Pos2, seen: Rect) {
         let ink = Ink::of(ui);
         let response = ui.interact(seen, ui.scope_id().with("chart"), egui::Sense::hover());
-        let body = Rect::from_min_max(seen.min + vec2(NAMES, self.titles + TIMES), seen.max);
+        let body = Rect::from_min_max(seen.min + vec2(self.names, self.titles + TIMES), seen.max);
         let head = Rect::from_min_max(pos2(body.left(), seen.top()), pos2(seen.right(), body.top()));
-        let left = origin.x + NAMES;
+        let left = origin.x + self.names;
         let top = origin.y + self.titles + TIMES;
         let pointer = response.hover_pos();
         let step = pointer.filter(|at| at.x >= body.left()).and_then(|at| self.step_at(at.x - left));
@@ -529,7 +539,7 @@ impl Chart<'_> {
     }
 
     fn draw_names(&self, ui: &egui::Ui, ink: &Ink, seen: Rect, top: f32, hovered: Option<usize>) {
-        let column = Rect::from_min_max(seen.min, pos2(seen.left() + NAMES, seen.bottom()));
+        let column = Rect::from_min_max(seen.min, pos2(seen.left() + self.names, seen.bottom()));
         let painter = ui.painter().with_clip_rect(column.intersect(ui.clip_rect()));
         painter.rect_filled(column, 0.0, ink.back);
         let below = Rect::from_min_max(pos2(seen.left(), seen.top() + self.titles + TIMES), column.max);

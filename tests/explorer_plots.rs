@@ -67,7 +67,7 @@ fn made() -> &'static Made {
         // Every eighth sampled token as a landmark.
         let m = 49;
         let mut a = Vec::new();
-        for head in 0..HEADS {
+        for (head, lambda) in lambda.iter().enumerate() {
             let of = |landmark: usize| {
                 let at = (head * tokens.len() + 8 * landmark) * HEAD_DIM;
                 &sample[at..at + HEAD_DIM]
@@ -75,7 +75,7 @@ fn made() -> &'static Made {
             for i in 0..m {
                 for j in 0..m {
                     let distance = Metric::L1.distance(of(i), of(j));
-                    let kernel = (-distance / f64::from(lambda[head])).exp();
+                    let kernel = (-distance / f64::from(*lambda)).exp();
                     a.push(kernel + if i == j { EPSILON } else { 0.0 });
                 }
             }

@@ -26,8 +26,8 @@ pub(super) fn percent(share: f64) -> String {
         _ if x < 0.01 => "below 0.01 %".into(),
         _ if x < 1.0 => format!("{x:.2} %"),
         _ if x < 10.0 => format!("{x:.1} %"),
-        _ if x >= 99.95 && x < 100.0 => "almost 100 %".into(),
-        _ if x >= 99.0 && x < 100.0 => format!("{x:.1} %"),
+        _ if (99.95..100.0).contains(&x) => "almost 100 %".into(),
+        _ if (99.0..100.0).contains(&x) => format!("{x:.1} %"),
         _ => format!("{x:.0} %"),
     }
 }

@@ -62,6 +62,8 @@ pub(super) struct ScheduleView {
     filter: String,
     external: bool,
     zoom: f32,
+    /// Whether the filter changed, so that what it found must come into sight.
+    jump: bool,
 }
 
 impl Default for ScheduleView {
@@ -73,6 +75,7 @@ impl Default for ScheduleView {
             filter: String::new(),
             external: true,
             zoom: 1.0,
+            jump: false,
         }
     }
 }
@@ -206,14 +209,14 @@ impl ScheduleView {
             let filter =
                 egui::TextEdit::singleline(&mut self.filter).hint_text("Filter").desired_width(150.0);
             let about = "Part of a tensor's or a kernel's name: kernels bring the tensors they touch";
-            ui.add(filter).on_hover_text(about);
+            self.jump |= ui.add(filter).on_hover_text(about).changed();
             if !self.filter.is_empty() && ui.button("Clear").clicked() {
                 self.filter.clear();
             }
         });
     }
 
-    fn chart(&self, ui: &mut egui::Ui, schedule: &Schedule, times: Option<&[StepTime]>) {
+    fn chart(&mut self, ui: &mut egui::Ui, schedule: &Schedule, times: Option<&[StepTime]>) {
         let found = Found::new(schedule, &self.filter);
         let rows = self.rows(schedule, &found);
         if rows.is_empty() {
@@ -240,16 +243,18 @@ impl ScheduleView {
             found,
             edges: edges(steps, by_time, width),
             by_time: by_time.is_some(),
+            slots: self.rows == Rows::Slots,
         };
         let size = vec2(names + width, titles + TIMES + ROW * chart.rows.len() as f32);
-        egui::ScrollArea::both().id_salt("lifetimes").auto_shrink([false, false]).show_viewport(
-            ui,
-            |ui, seen| {
-                ui.set_min_size(size);
-                let origin = ui.min_rect().min;
-                chart.draw(ui, origin, seen.translate(origin.to_vec2()));
-            },
-        );
+        let mut area = egui::ScrollArea::both().id_salt("lifetimes").auto_shrink([false, false]);
+        if std::mem::take(&mut self.jump) && !self.filter.is_empty() {
+            area = area.scroll_offset(vec2(chart.first_found() - NARROWEST, 0.0).max(vec2(0.0, 0.0)));
+        }
+        area.show_viewport(ui, |ui, seen| {
+            ui.set_min_size(size);
+            let origin = ui.min_rect().min;
+            chart.draw(ui, origin, seen.translate(origin.to_vec2()));
+        });
     }
 
     fn rows(&self, schedule: &Schedule, found: &Found) -> Vec<Row> {
@@ -276,7 +281,7 @@ impl ScheduleView {
             .collect();
         match self.rows {
             Rows::Size => {
-                ids.sort_by_key(|&(id, span)| (std::cmp::Reverse(device_bytes(&schedule.tensors[id])), span))
+                ids.sort_by_key(|&(id, span)| (std::cmp::Reverse(device_bytes(&schedule.tensors[id])), span));
             }
             _ => ids.sort_by_key(|&(id, span)| (span, id)),
         }
@@ -348,6 +353,7 @@ struct Chart<'a> {
     names: f32,
     titles: f32,
     by_time: bool,
+    slots: bool,
 }
 
 /// The colours and fonts of a chart.
@@ -369,7 +375,7 @@ impl Ink {
         Self {
             text: visuals.text_color(),
             weak: visuals.weak_text_color(),
-            line: visuals.widgets.noninteractive.bg_stroke.color,
+            line: visuals.widgets.noninteractive.bg_stroke.color.gamma_multiply(0.7),
             back: visuals.panel_fill,
             stripe: visuals.faint_bg_color,
             mark: visuals.selection.bg_fill.gamma_multiply(0.35),
@@ -401,7 +407,13 @@ impl Chart<'_> {
         self.draw_names(ui, &ink, seen, top, row);
         let axis = if self.by_time { "Time →" } else { "Pass →" };
         let corner = pos2(seen.left() + 4.0, body.top() - 6.0);
-        ui.painter().text(corner, Align2::LEFT_BOTTOM, "Tensor", ink.small.clone(), ink.weak);
+        ui.painter().text(
+            corner,
+            Align2::LEFT_BOTTOM,
+            if self.slots { "Memory slot" } else { "Tensor" },
+            ink.small.clone(),
+            ink.weak,
+        );
         let corner = pos2(body.left() - 8.0, body.top() - 6.0);
         ui.painter().text(corner, Align2::RIGHT_BOTTOM, axis, ink.small.clone(), ink.weak);
 
@@ -416,6 +428,15 @@ impl Chart<'_> {
             }
             _ => {}
         }
+    }
+
+    /// Where the first bar begins.
+    fn first_found(&self) -> f32 {
+        let spans = self.rows.iter().flat_map(|row| &row.tensors).filter_map(|&id| self.schedule.spans[id]);
+        spans
+            .map(|(from, _)| self.edges[from])
+            .fold(f32::INFINITY, f32::min)
+            .min(self.edges[self.edges.len() - 1])
     }
 
     fn step_at(&self, x: f32) -> Option<usize> {
@@ -484,7 +505,7 @@ impl Chart<'_> {
                 let rect = bar(from, to);
                 painter.rect_filled(rect, CornerRadius::same(3), colour);
                 let shown = rect.intersect(body);
-                if self.rows[index].tensors.len() > 1 && shown.width() > 34.0 {
+                if self.slots && shown.width() > 34.0 {
                     let name = &self.schedule.tensors[id].name;
                     let ink_on = plots::text_on(colour);
                     let clipped =

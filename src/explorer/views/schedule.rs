@@ -248,7 +248,8 @@ impl ScheduleView {
         let size = vec2(names + width, titles + TIMES + ROW * chart.rows.len() as f32);
         let mut area = egui::ScrollArea::both().id_salt("lifetimes").auto_shrink([false, false]);
         if std::mem::take(&mut self.jump) && !self.filter.is_empty() {
-            area = area.scroll_offset(vec2(chart.first_found() - NARROWEST, 0.0).max(vec2(0.0, 0.0)));
+            let most = (size.x - ui.available_width()).max(0.0);
+            area = area.scroll_offset(vec2((chart.first_found() - NARROWEST).clamp(0.0, most), 0.0));
         }
         area.show_viewport(ui, |ui, seen| {
             ui.set_min_size(size);
@@ -662,7 +663,8 @@ impl Chart<'_> {
         line("Size", human_bytes(device_bytes(info)));
         line("Memory", place);
         if let Some((from, to)) = self.schedule.spans[id] {
-            line("In use", format!("pass {from} to {to}"));
+            let passes = if from == to { format!("pass {from}") } else { format!("pass {from} to {to}") };
+            line("In use", passes);
         }
         line("Written by", touching(true));
         line("Read by", touching(false));

@@ -362,8 +362,13 @@ impl App {
         self.document.query = inside.to_array();
         let needs = self.layout.visible().into_iter().filter_map(|v| self.views.get(v));
         let needs = needs.fold(Needs::default(), |all, view| all.or(view.needs()));
-        let same =
-            |a: &Asked| Arc::ptr_eq(&a.photo, photo) && a.document == self.document && a.needs == needs;
+        let place = |arrays: &Option<Arc<ModelArrays>>| arrays.as_ref().map(Arc::as_ptr);
+        let same = |a: &Asked| {
+            Arc::ptr_eq(&a.photo, photo)
+                && a.document == self.document
+                && a.needs == needs
+                && place(&a.arrays) == place(&self.arrays)
+        };
         if self.asked.as_ref().is_some_and(same) {
             return;
         }

@@ -213,7 +213,7 @@ impl App {
 
     /// Attention, comparison, mask, and the picture alone, in turn.
     fn cycle_view(&mut self) {
-        const ROUND: [&str; 3] = ["attention", "compare", "mask"];
+        const ROUND: [&str; 3] = ["attention", "compare", "mask-topology"];
         let front = self.layout.open_ids(&self.views);
         let at = ROUND.iter().position(|id| front.iter().any(|open| open == id));
         match (self.raw, at) {

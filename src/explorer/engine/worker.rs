@@ -314,6 +314,9 @@ impl Worker {
         if same_key && self.features.as_ref().is_some_and(|f| Arc::ptr_eq(&f.photo, &request.photo)) {
             return Ok(());
         }
+        if let Some(arrays) = &request.arrays {
+            return self.read_arrays(request, key, arrays, watch);
+        }
         let options = compute.scene()?;
         let grid =
             TokenGrid::plan(key.size, key.patch, key.stride, key.max_tokens).map_err(SceneError::from)?;
@@ -573,6 +576,7 @@ impl Worker {
             trace: None,
             distances: None,
             parity: None,
+            no_parity: None,
             schedules: [&mut features.stage, &mut rows.stage]
                 .map(|s| Arc::new(s.program().schedule().clone()))
                 .to_vec(),

@@ -576,7 +576,6 @@ impl Worker {
             trace: None,
             distances: None,
             parity: None,
-            no_parity: None,
             schedules: [&mut features.stage, &mut rows.stage]
                 .map(|s| Arc::new(s.program().schedule().clone()))
                 .to_vec(),

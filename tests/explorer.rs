@@ -129,6 +129,7 @@ fn panning_and_zooming_move_the_picture_and_not_the_query() {
         unit: egui::MouseWheelUnit::Point,
         delta: vec2(0.0, 120.0),
         phase: egui::TouchPhase::Move,
+        source: egui::MouseWheelSource::Wheel,
         modifiers: Modifiers::NONE,
     });
     harness.run_steps(8);
@@ -306,7 +307,7 @@ fn views_maps_tables_settings_and_sessions_are_saved_and_restored() {
     assert!(harness.state().news().is_some_and(|n| n.starts_with("Saved")), "{:?}", harness.state().news());
     let map = wgattn::arrays::read(&paths[1]).expect("the map is readable");
     assert_eq!(
-        map.values().next().expect("one array").len(),
+        map.values().next().expect("one array").shape.iter().product::<usize>(),
         harness.state().snapshot().expect("a map").grid.tokens()
     );
     // Menus lead to the rest.
@@ -491,6 +492,7 @@ fn random_events_break_nothing() {
                 unit: egui::MouseWheelUnit::Point,
                 delta: vec2(0.0, random(400) as f32 - 200.0),
                 phase: egui::TouchPhase::Move,
+                source: egui::MouseWheelSource::Wheel,
                 modifiers: if random(4) == 0 { Modifiers::COMMAND } else { Modifiers::NONE },
             }),
             8 => harness.key_press(keys[random(keys.len() as u64) as usize]),

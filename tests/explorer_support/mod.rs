@@ -37,6 +37,7 @@ pub fn snapshot() -> Snapshot {
         exact_row: Some(exact),
         relative_error: Some(0.0312),
         no_exact: None,
+        no_parity: None,
         inverse: Vec::new(),
         trace: None,
         distances: None,

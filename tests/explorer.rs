@@ -16,7 +16,12 @@ use wgattn::vision::scene::relative_error;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn open(options: Options, size: egui::Vec2) -> Harness<'static, App> {
-    let builder = Harness::builder().with_size(size).with_max_steps(20).with_theme(egui::Theme::Dark).wgpu();
+    open_scaled(options, size, 1.0)
+}
+
+fn open_scaled(options: Options, size: egui::Vec2, scale: f32) -> Harness<'static, App> {
+    let builder = Harness::builder().with_size(size).with_pixels_per_point(scale).with_max_steps(20);
+    let builder = builder.with_theme(egui::Theme::Dark).wgpu();
     builder.build_eframe(|cc| App::new(cc, options).expect("the app opens"))
 }
 
@@ -203,11 +208,13 @@ fn the_cpu_reference_and_other_adapters_find_the_same_map() {
 
 #[test]
 fn every_view_of_the_list_opens_and_looks_as_it_did() {
-    let mut harness = explorer(&[&drawn("views.png", 160, 120)]);
-    harness.state_mut().document_mut().settings.compute.landmark_side = 4;
+    let sources = vec![drawn("views.png", 160, 120)];
     for scale in [1.0, 2.0] {
+        let options = Options { sources: sources.clone(), ..Options::default() };
+        let mut harness = open_scaled(options, vec2(1280.0, 800.0), scale);
+        harness.state_mut().document_mut().settings.compute.landmark_side = 4;
+        settle(&mut harness);
         for theme in [egui::Theme::Dark, egui::Theme::Light] {
-            harness.set_pixels_per_point(scale);
             harness.ctx.set_theme(theme);
             for view in views() {
                 assert!(harness.state_mut().open_view(view.id()));

@@ -21,7 +21,7 @@ use crate::vision::bandwidth::{DEFAULT_MEAN_KERNEL, MAX_LAMBDA_TOKENS, Metric, d
 use crate::vision::features::{FeatureBasis, FeatureOptions, sample_indices};
 use crate::vision::grid::TokenGrid;
 use crate::vision::image::{LinearImage, Photo};
-use crate::vision::scene::{self, MapKernel, NoTwin, RowsAsked, SceneError, SceneOptions, narrow};
+use crate::vision::scene::{self, MapKernel, MapPath, NoTwin, RowsAsked, SceneError, SceneOptions, narrow};
 use glam::UVec2;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -451,6 +451,13 @@ impl Worker {
         }
         let mut options = compute.scene()?;
         scene::check(&options)?;
+        // So few tokens that there cannot be as many landmarks: all of them are met, as with few tokens in general.
+        let wanted = (compute.landmark_side * compute.landmark_side) as usize;
+        let whitens_features = matches!(compute.form, RowForm::Cheap | RowForm::Softpp);
+        let too_few = options.path == MapPath::Auto && features.grid.tokens() < wanted && !whitens_features;
+        if too_few {
+            options.path = MapPath::Exact;
+        }
         let whitened = matches!(compute.form, RowForm::Row | RowForm::Col);
         options.whitened_twin_tokens = if keep.is_some() { 0 } else { EXACT_TWIN_TOKENS };
         let lambda = self.bandwidths(compute, &options)?;
@@ -466,7 +473,13 @@ impl Worker {
         if self.rows.as_ref().is_none_or(|r| r.key != key) {
             self.rows = None;
             self.ran = None;
-            self.rows = Some(Rows::record(key, &options, features, &machine, &self.shared)?);
+            let mut rows = Rows::record(key, &options, features, &machine, &self.shared)?;
+            if too_few {
+                let tokens = features.grid.tokens();
+                rows.notice =
+                    Some(format!("{tokens} tokens are fewer than {wanted} landmarks: the rows are exact"));
+            }
+            self.rows = Some(rows);
         }
         let rows = self.rows.as_mut().ok_or(Stop::GaveWay)?;
         let inputs = Inputs {

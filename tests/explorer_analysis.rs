@@ -1,5 +1,7 @@
 //! The numbers behind the explorer's plots, on matrices and token sets whose answers are known.
 
+mod support;
+
 use wgattn::backend::cpu::CpuBackend;
 use wgattn::explorer::analysis::{BINS, distances, trace};
 use wgattn::tensor::{HostData, HostTensor};
@@ -64,6 +66,25 @@ fn residuals_stay_below_the_bound_times_the_root_of_m() {
         let last = found.residuals.last().expect("at least the start");
         assert!(*last < 1e-4, "m {m}: {last} after {} steps", found.residuals.len() - 1);
         assert!(found.eigenvalues.0 >= epsilon * (1.0 - 1e-6), "{:?}", found.eigenvalues);
+    }
+}
+
+#[test]
+fn every_device_draws_the_curve_of_the_reference_down_to_its_rounding() {
+    let (m, epsilon) = (49, 1e-2);
+    let a = matrices(2, m as u32, [line_matrix(m, 3.0, epsilon), line_matrix(m, 8.0, epsilon)].concat());
+    let truth = trace(&CpuBackend, &a, epsilon).expect("the reference");
+    for (name, backend) in support::backends() {
+        let found = trace(&backend, &a, epsilon).expect("a trace on a device");
+        for (head, (found, truth)) in found.iter().zip(&truth).enumerate() {
+            assert_eq!((found.residuals.len(), &found.bound), (truth.residuals.len(), &truth.bound));
+            assert_eq!(found.eigenvalues, truth.eigenvalues);
+            for (step, (x, y)) in found.residuals.iter().zip(&truth.residuals).enumerate() {
+                // Single precision levels off near 5e-8 times the condition number; a step before that it is near too.
+                let gap = 1e-3 * y + 5e-7 * truth.condition();
+                assert!((x - y).abs() <= gap, "{name}, head {head}, step {step}: {x} and {y}");
+            }
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use wgattn::explorer::mask::{HIDDEN, Link, MaskDocument, Paint};
 use wgattn::explorer::settings::Settings;
 use wgattn::explorer::textures::Textures;
 use wgattn::explorer::views::{View, ViewContext, views};
+use wgattn::explorer::widgets::formula_layout;
 use wgattn::vision::image::Photo;
 
 /// What the window would hold.
@@ -360,7 +361,7 @@ fn invert_and_clear() {
     let mut window = Window::open(1.0, Theme::Dark);
     window.paint_a_scene();
     let hidden = dvec2(100.0, 285.0);
-    window.press("Invert hidden");
+    window.press("Invert");
     assert_eq!((window.label(hidden), window.label(LEFT)), (0, HIDDEN | 1));
     window.press("Clear");
     assert_eq!(window.mask(), &MaskDocument::default());
@@ -446,13 +447,16 @@ fn without_a_picture_it_says_what_to_do() {
 #[test]
 fn tour_can_be_written_with_the_fonts_there_are() {
     let mut harness = window(vec2(900.0, 600.0), 1.0, Theme::Dark, None);
-    let fonts = |text: &str, harness: &mut Harness<'static, State>| {
+    wgattn::explorer::fonts::install(&harness.ctx);
+    harness.run();
+    let has = |text: &str| {
         let font = egui::FontId::proportional(14.0);
         harness.ctx.fonts_mut(|fonts| fonts.has_glyphs(&font, text))
     };
     for page in harness.state().view.tour() {
-        for text in [page.title, page.formula, page.text] {
-            assert!(fonts(text, &mut harness), "{text}");
+        let formula = formula_layout(page.formula, 14.0, egui::Color32::WHITE).text;
+        for text in [page.title, &formula, page.text] {
+            assert!(has(text), "{text}");
         }
     }
 }

@@ -15,7 +15,7 @@ use wgattn::explorer::analysis::{distances, trace};
 use wgattn::explorer::canvas::Canvas;
 use wgattn::explorer::fonts;
 use wgattn::explorer::mask::MaskDocument;
-use wgattn::explorer::settings::{Settings, Similarity};
+use wgattn::explorer::settings::{RowForm, Settings, Similarity};
 use wgattn::explorer::snapshot::{Inverse, Layer, LayerId, Parity, Row, Snapshot};
 use wgattn::explorer::textures::Textures;
 use wgattn::explorer::views::{View, ViewContext, views};
@@ -44,6 +44,8 @@ struct Made {
     traces: Vec<wgattn::explorer::snapshot::Trace>,
     distances: Vec<wgattn::explorer::snapshot::Distances>,
     schedule: Arc<Schedule>,
+    /// One with as many passes and tensors as there are.
+    large: Arc<Schedule>,
 }
 
 fn made() -> &'static Made {
@@ -65,7 +67,7 @@ fn made() -> &'static Made {
         // Every eighth sampled token as a landmark.
         let m = 49;
         let mut a = Vec::new();
-        for head in 0..HEADS {
+        for (head, lambda) in lambda.iter().enumerate() {
             let of = |landmark: usize| {
                 let at = (head * tokens.len() + 8 * landmark) * HEAD_DIM;
                 &sample[at..at + HEAD_DIM]
@@ -73,7 +75,7 @@ fn made() -> &'static Made {
             for i in 0..m {
                 for j in 0..m {
                     let distance = Metric::L1.distance(of(i), of(j));
-                    let kernel = (-distance / f64::from(lambda[head])).exp();
+                    let kernel = (-distance / f64::from(*lambda)).exp();
                     a.push(kernel + if i == j { EPSILON } else { 0.0 });
                 }
             }
@@ -81,10 +83,8 @@ fn made() -> &'static Made {
         let a = HostTensor::new([1, HEADS as u32, m as u32, m as u32], HostData::F64(a)).expect("matrices");
         let traces = trace(&CpuBackend, &a, EPSILON).expect("a trace");
 
-        let options = Settings::default().compute.scene().expect("default settings are a scene");
-        let scene = Scene::new(&photo, &options, 1).expect("a scene");
-        let caps = Caps {
-            driver: Driver::Gpu,
+        let caps = |driver: Driver| Caps {
+            driver,
             workgroup_bytes: 32 << 10,
             invocations: 256,
             storage_binding: 1 << 30,
@@ -97,8 +97,19 @@ fn made() -> &'static Made {
             subgroups: false,
             memory_budget: 1 << 30,
         };
-        let schedule = scene.graph().schedule(Lowering::Device(&caps)).expect("a schedule");
-        Made { grid, lambda, traces, distances, schedule: Arc::new(schedule) }
+        let scheduled = |settings: &Settings, driver: Driver| {
+            let options = settings.compute.scene().expect("settings that are a scene");
+            let scene = Scene::new(&photo, &options, 1).expect("a scene");
+            let caps = caps(driver);
+            Arc::new(scene.graph().schedule(Lowering::Device(&caps)).expect("a schedule"))
+        };
+        let schedule = scheduled(&Settings::default(), Driver::Gpu);
+        // On a software driver the inverse of many landmarks is a long row of products.
+        let mut settings = Settings::default();
+        settings.compute.landmark_side = 16;
+        settings.compute.form = RowForm::Row;
+        let large = scheduled(&settings, Driver::Llvmpipe);
+        Made { grid, lambda, traces, distances, schedule, large }
     })
 }
 
@@ -330,11 +341,6 @@ fn every_view_says_what_it_waits_for() {
 fn what_can_never_come_is_explained() {
     let window = Window::open("convergence", DARK, |s| Some(Snapshot { landmarks: 0, trace: None, ..s }));
     window.says("Nothing to invert");
-    let window = Window::open("distances", DARK, |mut s| {
-        s.compute.similarity = Similarity::Softmax;
-        Some(Snapshot { distances: None, ..s })
-    });
-    window.says("Softmax knows no distance");
     let reason = "16384 tokens would take the reference about 40 s.";
     let refused = |s: Snapshot| Some(Snapshot { parity: None, no_parity: Some(reason.into()), ..s });
     let window = Window::open("parity", DARK, refused);
@@ -392,6 +398,34 @@ fn schedule_counts_passes_and_memory_and_explains_a_pass_under_the_pointer() {
         window.harness.run_steps(2);
         window.render(what);
     }
+}
+
+#[test]
+fn a_long_schedule_stays_readable_and_can_be_filtered() {
+    let large = &made().large;
+    assert!(large.steps.len() >= 40, "only {} passes", large.steps.len());
+    let with_large = |mut s: Snapshot| {
+        s.schedules.push(made().large.clone());
+        s.timings.steps = times(&made().large);
+        Some(s)
+    };
+    for screen in SCREENS {
+        Window::open("schedule", screen, with_large).render("-large");
+    }
+    let mut window = Window::open("schedule", DARK, with_large);
+    // The last program is the one that runs for every click, so it is shown first.
+    window.says(&format!("Passes: {}", large.steps.len()));
+    window.harness.get_by_role(egui::accesskit::Role::TextInput).focus();
+    window.harness.run_steps(2);
+    window.harness.get_by_role(egui::accesskit::Role::TextInput).type_text("gram");
+    window.harness.run_steps(3);
+    window.render("-large-filtered");
+    window.harness.get_by_role(egui::accesskit::Role::TextInput).type_text("qqq");
+    window.harness.run_steps(3);
+    window.says("Nothing found");
+    window.harness.get_by_label("Clear").click();
+    window.harness.run_steps(3);
+    assert!(window.harness.query_by_label_contains("Nothing found").is_none());
 }
 
 #[test]

@@ -616,6 +616,22 @@ fn an_animation_of_one_frame_is_a_still() {
 }
 
 #[test]
+fn an_animation_that_cannot_be_composed_shows_its_first_picture_and_says_so() {
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, 2, 1);
+    encoder.set_depth(png::BitDepth::Sixteen);
+    encoder.set_animated(2, 0).expect("an animation");
+    let mut writer = encoder.write_header().expect("a PNG header");
+    (0..2).for_each(|_| writer.write_image_data(&[255; 4]).expect("a frame of 16 bits"));
+    writer.finish().expect("the end of the file");
+    let mut source = opened(&Folder::new("deep").write("deep.png", bytes));
+    assert_eq!(source.kind(), Kind::Still);
+    let frame = frame(source.as_mut());
+    assert_eq!(pixel(&frame, 1, 0), WHITE);
+    assert!(frame.notices[0].contains("only the first picture"), "{:?}", frame.notices);
+}
+
+#[test]
 fn an_animation_that_is_cut_gives_what_there_is_and_then_says_so() {
     let folder = Folder::new("cut_gif");
     let whole = gif(gif::DisposalMethod::Keep);

@@ -18,6 +18,9 @@ pub(super) struct Args {
     /// Colours of the window [default: the system's]
     #[arg(long, value_enum)]
     theme: Option<Theme>,
+    /// Go back to the session of the last time
+    #[arg(long, conflicts_with = "sources")]
+    resume: bool,
     /// Save a picture of the window there once the map is done, and close
     #[arg(long)]
     screenshot: Option<PathBuf>,
@@ -41,6 +44,8 @@ pub(super) fn run(args: &Args) -> Outcome {
         views: args.views.clone(),
         dark: args.theme.map(|t| t == Theme::Dark),
         screenshot: args.screenshot.clone(),
+        keep_session: args.screenshot.is_none(),
+        resume: args.resume,
         ..Options::default()
     };
     open(&options).map_err(|e: ExploreError| Failure(e.to_string()))

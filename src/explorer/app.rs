@@ -8,6 +8,7 @@ mod open;
 mod perform;
 
 use super::actions::{self, Action};
+use super::arrays_source::ModelArrays;
 use super::canvas::Canvas;
 use super::document::{Document, History};
 use super::engine::{Answer, Engine, Request, Window};
@@ -16,6 +17,7 @@ use super::settings::Device;
 use super::snapshot::{Layer, LayerId, Needs, Snapshot};
 use super::status::{self, Busy, SourceState, StatusFacts, StatusRequest};
 use super::textures::Textures;
+use super::tour::{self, Page, Tour, TourRequest};
 use super::views::{View, ViewContext, views};
 use crate::source::{Kind, Player};
 use crate::vision::image::Photo;
@@ -43,6 +45,10 @@ pub struct Options {
     pub document: Option<Document>,
     /// Something to tell at the start.
     pub notice: Option<String>,
+    /// Keeps the session when the window closes.
+    pub keep_session: bool,
+    /// Goes back to the session that was kept last.
+    pub resume: bool,
 }
 
 /// Why the window closed.
@@ -58,6 +64,7 @@ pub(super) struct Ending {
 #[derive(Clone, Debug)]
 struct Asked {
     photo: Arc<Photo>,
+    arrays: Option<Arc<ModelArrays>>,
     document: Document,
     needs: Needs,
 }
@@ -100,7 +107,23 @@ pub struct App {
     ending: Arc<Mutex<Ending>>,
     screenshot: Option<std::path::PathBuf>,
     dialogs: perform::Dialogs,
+    tour: Tour,
+    pages: Vec<Page>,
+    /// Only the picture, until the next turn of the views.
+    raw: bool,
+    /// Arrays of the user's own model in place of features of the picture.
+    arrays: Option<Arc<ModelArrays>>,
+    /// The query of a session, for the picture that is still on its way.
+    restored: Option<[u32; 2]>,
+    view_wanted: Option<std::path::PathBuf>,
+    sweep: Option<perform::Sweep>,
+    /// Where the views lay in the last frame.
+    views_rect: egui::Rect,
+    /// What callbacks have to tell.
+    said: Arc<Mutex<Vec<String>>>,
     frame: FrameTimes,
+    ctx: egui::Context,
+    keeps_session: bool,
 }
 
 /// How long frames took, for the figures of the status bar and of tests.
@@ -149,11 +172,13 @@ impl App {
             notice =
                 Some("This window's device has no compute shaders: computing on the CPU reference.".into());
         }
+        super::fonts::install(&cc.egui_ctx);
         if let Some(dark) = options.dark {
             cc.egui_ctx.set_theme(if dark { egui::Theme::Dark } else { egui::Theme::Light });
         }
         let views = views();
         let layout = Layout::new(&views, &options.views);
+        let pages = tour::pages(&views);
         let mut app = Self {
             history: History::default(),
             layout,
@@ -180,11 +205,31 @@ impl App {
             ending,
             screenshot: options.screenshot,
             dialogs: perform::Dialogs::default(),
+            tour: Tour::default(),
+            pages,
+            raw: false,
+            arrays: None,
+            restored: None,
+            view_wanted: None,
+            sweep: None,
+            views_rect: egui::Rect::ZERO,
+            said: Arc::default(),
             document,
             frame: FrameTimes::default(),
+            ctx: cc.egui_ctx.clone(),
+            keeps_session: options.keep_session,
         };
-        let first = app.sources.first().cloned();
-        app.open_source(&cc.egui_ctx, first.as_deref());
+        let kept = super::session::last_path().filter(|_| options.resume);
+        match kept.map(|path| super::session::Session::load_last(&path)) {
+            Some(Ok(Some(session))) => app.restore(&cc.egui_ctx, session),
+            other => {
+                if let Some(Err(error)) = other {
+                    app.tell(error.to_string());
+                }
+                let first = app.sources.first().cloned();
+                app.open_source(&cc.egui_ctx, first.as_deref());
+            }
+        }
         Ok(app)
     }
 
@@ -261,6 +306,10 @@ impl App {
             }
             None => {}
         }
+        let said = self.said.lock().map(|mut said| std::mem::take(&mut *said)).unwrap_or_default();
+        if let Some(text) = said.into_iter().next_back() {
+            self.tell(text);
+        }
         self.woken.store(false, Ordering::Release);
         if self.is_lost() {
             self.restart(ctx);
@@ -280,6 +329,7 @@ impl App {
                 views: self.layout.open_ids(&self.views),
                 document: Some(self.document.clone()),
                 screenshot: self.screenshot.clone(),
+                keep_session: self.keeps_session,
                 notice: Some(format!("The graphics device was lost ({reason}) and opened again.")),
                 ..Options::default()
             });
@@ -293,8 +343,10 @@ impl App {
             self.canvas.reference = None;
             self.reference = None;
             let size = photo.size();
-            if (self.document.query().cmpge(size)).any() || self.photo.is_some() {
-                // A third from the top left of the middle: hardly ever the background of a photograph.
+            let outside = self.document.query().cmpge(size).any() || self.document.query == [0, 0];
+            if let Some(query) = self.restored.take() {
+                self.document.query = query;
+            } else if outside || self.photo.is_some() {
                 self.document.query = (size / 2).to_array();
             }
         }
@@ -310,14 +362,20 @@ impl App {
         self.document.query = inside.to_array();
         let needs = self.layout.visible().into_iter().filter_map(|v| self.views.get(v));
         let needs = needs.fold(Needs::default(), |all, view| all.or(view.needs()));
-        let same =
-            |a: &Asked| Arc::ptr_eq(&a.photo, photo) && a.document == self.document && a.needs == needs;
+        let place = |arrays: &Option<Arc<ModelArrays>>| arrays.as_ref().map(Arc::as_ptr);
+        let same = |a: &Asked| {
+            Arc::ptr_eq(&a.photo, photo)
+                && a.document == self.document
+                && a.needs == needs
+                && place(&a.arrays) == place(&self.arrays)
+        };
         if self.asked.as_ref().is_some_and(same) {
             return;
         }
         let settings = &self.document.settings;
         self.engine.ask(Request {
             photo: Arc::clone(photo),
+            arrays: self.arrays.clone(),
             live: self.live,
             query: inside,
             compute: settings.compute.clone(),
@@ -326,7 +384,12 @@ impl App {
             mask: self.document.mask.clone(),
             device: settings.device.clone(),
         });
-        self.asked = Some(Asked { photo: Arc::clone(photo), document: self.document.clone(), needs });
+        self.asked = Some(Asked {
+            photo: Arc::clone(photo),
+            arrays: self.arrays.clone(),
+            document: self.document.clone(),
+            needs,
+        });
     }
 
     fn source_state(&self) -> SourceState {
@@ -408,6 +471,7 @@ impl App {
 
     fn centre(&mut self, ui: &mut egui::Ui) {
         egui::CentralPanel::default().frame(egui::Frame::NONE).show(ui, |ui| {
+            self.views_rect = ui.max_rect();
             let mut query = self.document.query();
             let mut context = ViewContext {
                 settings: &mut self.document.settings,
@@ -420,6 +484,86 @@ impl App {
             self.layout.ui(ui, &mut self.views, &mut context);
             self.document.query = query.to_array();
         });
+    }
+
+    /// The numbers under the pointer, in the lower right corner of the views.
+    fn probe(&mut self, ctx: &egui::Context) {
+        let (Some(pixel), Some(snapshot)) = (self.canvas.hover, self.snapshot.as_deref()) else { return };
+        let same = self.photo.as_ref().is_some_and(|p| p.size() == snapshot.grid.photo_size());
+        let Some(found) = super::probe::describe(snapshot, pixel).filter(|_| same) else { return };
+        let reference = self.reference_error().map(|(error, note)| (error, note.to_string()));
+        egui::Area::new(egui::Id::unique("probe"))
+            .anchor(egui::Align2::RIGHT_BOTTOM, ctx.content_rect().max - self.views_rect.max)
+            .interactable(false)
+            .pivot(egui::Align2::RIGHT_BOTTOM)
+            .fixed_pos(self.views_rect.max - egui::vec2(12.0, 12.0))
+            .show(ctx, |ui| {
+                egui::Frame::popup(ui.style()).show(ui, |ui| {
+                    super::probe::ui(ui, &found);
+                    if let Some((error, note)) = reference {
+                        ui.label(format!("{} from the reference at {note}", status::percent(error)));
+                    }
+                });
+            });
+    }
+
+    /// Windows over the views.
+    fn windows(&mut self, ctx: &egui::Context) {
+        actions::help_window(ctx, &mut self.help);
+        for request in self.tour.show(ctx, &self.pages, &mut self.document.settings) {
+            if let TourRequest::OpenView(id) = request {
+                self.open_view(id);
+            }
+        }
+        let mut open = self.information;
+        egui::Window::new("Adapter and picture").open(&mut open).resizable(false).show(ctx, |ui| {
+            self.facts(ui);
+        });
+        self.information = open;
+    }
+
+    fn facts(&self, ui: &mut egui::Ui) {
+        let info = self.textures.state().adapter.get_info();
+        let mut rows = vec![
+            ("Window's adapter", info.name.clone()),
+            ("Interface", info.backend.to_string()),
+            ("Driver", format!("{} {}", info.driver, info.driver_info)),
+        ];
+        if let Some(photo) = &self.photo {
+            rows.push(("Picture", photo.name().to_string()));
+            rows.push(("Format", photo.format().to_string()));
+            rows.push(("Size", format!("{} × {} pixels", photo.size().x, photo.size().y)));
+            if let Some(picture) = self.textures.photo().filter(|p| p.reduction > 1.0) {
+                rows.push(("Shown at", format!("1 : {:.2}", picture.reduction)));
+            }
+        }
+        if let Some(snapshot) = &self.snapshot {
+            let (stride, patch) = (snapshot.grid.effective_stride(), snapshot.grid.effective_patch());
+            rows.push(("Computed on", snapshot.device.name.clone()));
+            rows.push(("Tokens", format!("{} × {}", snapshot.grid.cols(), snapshot.grid.rows())));
+            rows.push(("Stride", format!("{:.1} pixels", stride.x)));
+            rows.push(("Patch", format!("{:.1} pixels", patch.x)));
+            for notice in &snapshot.notices {
+                rows.push(("Note", notice.clone()));
+            }
+        }
+        egui::Grid::new(egui::Id::unique("facts")).num_columns(2).spacing([16.0, 6.0]).show(ui, |ui| {
+            for (name, value) in rows {
+                ui.weak(name);
+                ui.label(value);
+                ui.end_row();
+            }
+        });
+    }
+
+    /// Gives these paths to the next dialogs in place of asking, for tests.
+    pub fn answer_dialogs_with(&mut self, paths: impl IntoIterator<Item = std::path::PathBuf>) {
+        self.dialogs.scripted.extend(paths);
+    }
+
+    /// What was told last, for tests.
+    pub fn news(&self) -> Option<&str> {
+        self.news.as_ref().map(|(text, _)| text.as_str())
     }
 
     /// Puts the map on screen aside, to compare later ones with it.
@@ -472,6 +616,14 @@ impl App {
 }
 
 impl eframe::App for App {
+    fn on_exit(&mut self) {
+        // A window that only took a picture leaves the user's session alone.
+        let Some(path) = super::session::last_path().filter(|_| self.keeps_session) else { return };
+        if let Err(error) = self.session(&self.ctx).save_last(&path) {
+            log::warn!("{error}");
+        }
+    }
+
     fn ui(&mut self, ui: &mut egui::Ui, _: &mut eframe::Frame) {
         let ctx = ui.ctx().clone();
         self.frame.count += 1;
@@ -479,7 +631,7 @@ impl eframe::App for App {
         self.take_input(&ctx);
         self.take_answers(&ctx);
         let held = actions::held(&ctx);
-        self.canvas.peek = held.original;
+        self.canvas.peek = held.original || self.raw;
         self.canvas.show_reference = held.reference && self.canvas.reference.is_some();
         self.canvas.hover = None;
         let mut chosen = actions::pressed(&ctx);
@@ -490,13 +642,16 @@ impl eframe::App for App {
             self.side(ui);
             self.centre(ui);
         }
-        actions::help_window(&ctx, &mut self.help);
+        self.probe(&ctx);
+        self.windows(&ctx);
         chosen.into_iter().for_each(|action| self.perform(&ctx, action));
         if self.canvas.wanted_reference.take().is_some() {
             self.set_reference();
         }
-        let settled = !ctx.input(|i| i.pointer.any_down());
+        let settled = !ctx.input(|i| i.pointer.any_down()) && self.sweep.is_none();
         self.history.look(&self.document, settled);
+        self.capture_view(&ctx);
+        self.capture_sweep(&ctx);
         self.ask();
         self.textures.end_frame();
         self.take_screenshot(&ctx);

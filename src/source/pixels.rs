@@ -7,7 +7,6 @@
 
 use std::borrow::Cow;
 
-use image::RgbImage;
 use rayon::prelude::*;
 
 use super::{Frame, SourceError};
@@ -327,7 +326,7 @@ impl Planes<'_> {
 
 /// Y, Cb and Cr planes of a picture, 8 bits, limited range: what every player takes a y4m file for.
 #[cfg(feature = "cli")]
-pub(crate) fn limited_planes(picture: &RgbImage, matrix: Matrix) -> [Vec<u8>; 3] {
+pub(crate) fn limited_planes(picture: &image::RgbImage, matrix: Matrix) -> [Vec<u8>; 3] {
     let (kr, kb) = matrix.weights();
     let plane = |code: &(dyn Fn(f32, f32, f32) -> f32 + Sync)| -> Vec<u8> {
         let pixels = picture.as_raw().par_chunks_exact(3);

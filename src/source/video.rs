@@ -131,10 +131,8 @@ impl Y4m {
         if field('I').is_some_and(|i| !matches!(i, "p" | "?")) {
             notices.push(format!("{name} is interlaced; its fields are shown woven"));
         }
-        let range = match field('X').is_some() && fields.contains(&"XCOLORRANGE=FULL") {
-            true => Range::Full,
-            false => Range::Limited,
-        };
+        let full = fields.contains(&"XCOLORRANGE=FULL");
+        let range = if full { Range::Full } else { Range::Limited };
         let chroma = match decoder.get_colorspace() {
             Colorspace::C444 | Colorspace::C444p10 | Colorspace::C444p12 => (1, 1),
             Colorspace::C422 | Colorspace::C422p10 | Colorspace::C422p12 => (2, 1),

@@ -325,7 +325,7 @@ pub fn token_place(grid: &TokenGrid, token: usize) -> DVec2 {
 }
 
 /// At most `most` of the indices 0…n: all, or those visited by the golden-ratio sequence, sorted, without repeats.
-pub(super) fn sample_indices(n: usize, most: usize) -> Vec<usize> {
+pub(crate) fn sample_indices(n: usize, most: usize) -> Vec<usize> {
     if n <= most {
         return (0..n).collect();
     }

@@ -131,6 +131,17 @@ impl TokenGrid {
         Ok(Self { photo_size: size, working_size, patch, stride, rows, cols })
     }
 
+    /// A grid of `rows` × `cols` equal cells over a picture, for tokens that come from elsewhere. A working pixel is a cell.
+    ///
+    /// Errors: [`GridError::EmptyPicture`] for a picture or grid without any.
+    pub fn over(size: UVec2, rows: usize, cols: usize) -> Result<Self, GridError> {
+        let working_size = UVec2::new(cols as u32, rows as u32);
+        if size.min_element() == 0 || working_size.min_element() == 0 {
+            return Err(GridError::EmptyPicture { width: size.x, height: size.y });
+        }
+        Ok(Self { photo_size: size, working_size, patch: 1, stride: 1, rows, cols })
+    }
+
     /// Rows of tokens.
     pub fn rows(&self) -> usize {
         self.rows

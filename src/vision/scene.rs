@@ -474,6 +474,8 @@ fn record(
     record_features(&mut graph, basis, grid, pixels, features)?;
 
     let ask = RowsAsked {
+        queries: None,
+        scale: None,
         features,
         lambda,
         cells,
@@ -489,8 +491,12 @@ fn record(
 /// What rows of clicked tokens are made from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowsAsked {
-    /// Features `[1, h, n, d]`, queries and keys alike.
+    /// Features of keys `[1, h, n, d]`, and of queries where those are not given.
     pub(crate) features: Tensor,
+    /// Features of queries `[1, h, n, d]`.
+    pub(crate) queries: Option<Tensor>,
+    /// Factor of the dot product; √d if not given, for features that carry d^−½ on both sides where f·f/√d is meant.
+    pub(crate) scale: Option<f32>,
     /// Bandwidths `[h]`.
     pub(crate) lambda: Tensor,
     /// Cells of the clicked tokens `[r, 5]` on a grid of one row.
@@ -522,7 +528,8 @@ pub(crate) fn record_rows(
     options: &SceneOptions,
     ask: &RowsAsked,
 ) -> Result<RecordedRows, Error> {
-    let RowsAsked { features, lambda, cells, sides, keep, exact, exact_rows } = *ask;
+    let RowsAsked { features, lambda, cells, sides, keep, exact, exact_rows, .. } = *ask;
+    let all_queries = ask.queries.unwrap_or(features);
     let [heads, tokens, d] = [1, 2, 3].map(|axis| features.dim(axis));
     let queries = cells.dim(0);
     // The clicked tokens' features: "pooling" over cells of one token each, on a grid of one row.
@@ -532,7 +539,7 @@ pub(crate) fn record_rows(
     graph.pass(
         &pool_tokens::SPEC,
         &params,
-        &[Some(features), None, Some(cells), None, Some(clicked), Some(found)],
+        &[Some(all_queries), None, Some(cells), None, Some(clicked), Some(found)],
     )?;
 
     let metric = match options.kernel {
@@ -541,7 +548,7 @@ pub(crate) fn record_rows(
         MapKernel::Gaussian => Kernel::Gaussian.metric(),
     };
     // Queries and keys carry d^−½ each; softmax wants f·f/√d of the features without it, which is √d q·k.
-    let scale = (d as f32).sqrt();
+    let scale = ask.scale.unwrap_or((d as f32).sqrt());
     let bandwidth = (metric != 0).then_some(lambda);
     let normalised = options.normalisation == RowNormalisation::Sum || metric == 0;
     let whitened_mode = match options.normalisation {
@@ -558,7 +565,7 @@ pub(crate) fn record_rows(
         let row = graph.transient("exact whitened row", [1, heads, tokens, queries], DType::F32);
         let attention = &options.attention;
         let params = exact_map::Params { zs: attention.zs.unwrap_or(0.0), ew: attention.ew, metric, mode };
-        let args = [Some(clicked), Some(features), Some(features), bandwidth, Some(row)];
+        let args = [Some(clicked), Some(all_queries), Some(features), bandwidth, Some(row)];
         graph.pass(&exact_map::SPEC, &params, &args)?;
         graph.output(row)?;
         exact_row = Some(row);
@@ -607,7 +614,7 @@ pub(crate) fn record_rows(
     let kernel = if metric == 2 { Kernel::Gaussian } else { Kernel::Laplacian };
     let attention = Attention { kernel, normalisation, ..options.attention.clone() };
     let masks = Masks { keys: keep, queries: None };
-    let map = attention.record_map(graph, clicked, (features, features), lambda, sides, masks)?;
+    let map = attention.record_map(graph, clicked, (all_queries, features), lambda, sides, masks)?;
     graph.output(map.out)?;
     if let Some(status) = map.status {
         graph.output(status)?;

@@ -17,6 +17,7 @@ const FIRST_QUERY: [u32; 2] = [214, 96];
 impl App {
     /// Opens a source in place of the present one, which stays if this one cannot be opened.
     pub(super) fn open_source(&mut self, ctx: &egui::Context, what: Option<&str>) {
+        self.arrays = None;
         let Some(what) = what else {
             match Photo::decode(FIRST_PICTURE, FIRST_NAME) {
                 Ok(photo) => {

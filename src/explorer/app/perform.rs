@@ -2,39 +2,85 @@
 
 use super::{Action, App};
 use crate::explorer::settings::{Colours, Fusion, Range, Settings};
+use crate::explorer::{arrays_source, command, export, session};
 use eframe::egui;
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// A file that was asked for and what to do with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Open,
+    OpenArrays,
     SaveView,
+    ExportMap,
+    ExportCsv,
+    ExportSettings,
+    Sweep,
+    SaveSession,
+    RestoreSession,
+}
+
+impl Purpose {
+    /// Name and suffixes of what is saved; `None` for what is opened.
+    fn target(self) -> Option<(&'static str, &'static [&'static str])> {
+        match self {
+            Self::Open | Self::OpenArrays | Self::RestoreSession => None,
+            Self::SaveView => Some(("attention.png", &["png"])),
+            Self::ExportMap => Some(("map.npy", &["npy", "png", "npz", "safetensors"])),
+            Self::ExportCsv => Some(("row.csv", &["csv"])),
+            Self::ExportSettings => Some(("settings.json", &["json"])),
+            Self::Sweep => Some(("sweep.gif", &["gif"])),
+            Self::SaveSession => Some(("session.json", &["json"])),
+        }
+    }
 }
 
 /// Dialogs that are open: they run on threads of their own, so that the window goes on.
 #[derive(Debug, Default)]
 pub(super) struct Dialogs {
     open: Vec<(Purpose, Receiver<Option<PathBuf>>)>,
+    /// Answers to give in place of asking, for tests.
+    pub(super) scripted: VecDeque<PathBuf>,
 }
 
 impl Dialogs {
-    fn ask(
-        &mut self,
-        ctx: &egui::Context,
-        purpose: Purpose,
-        dialog: impl FnOnce() -> Option<PathBuf> + Send + 'static,
-    ) {
+    fn ask(&mut self, ctx: &egui::Context, purpose: Purpose) {
         let (send, receive) = channel();
+        if let Some(path) = self.scripted.pop_front() {
+            // The receiver is right here.
+            let _ = send.send(Some(path));
+            self.open.push((purpose, receive));
+            return ctx.request_repaint();
+        }
         let waking = ctx.clone();
         let started = std::thread::Builder::new().name("dialog".into()).spawn(move || {
+            let dialog = rfd::FileDialog::new();
+            let path = match purpose.target() {
+                Some((name, suffixes)) => dialog.set_file_name(name).add_filter(name, suffixes).save_file(),
+                None => dialog.pick_file(),
+            };
             // The window may be gone by then.
-            let _ = send.send(dialog());
+            let _ = send.send(path);
             waking.request_repaint();
         });
         if started.is_ok() {
             self.open.push((purpose, receive));
+        }
+    }
+
+    fn ask_folder(&mut self, ctx: &egui::Context) {
+        let (send, receive) = channel();
+        let waking = ctx.clone();
+        let started = std::thread::Builder::new().name("dialog".into()).spawn(move || {
+            let _ = send.send(rfd::FileDialog::new().pick_folder());
+            waking.request_repaint();
+        });
+        if started.is_ok() {
+            self.open.push((Purpose::Open, receive));
         }
     }
 
@@ -45,11 +91,29 @@ impl Dialogs {
                 found.push((*purpose, path));
                 false
             }
-            Ok(None) | Err(std::sync::mpsc::TryRecvError::Disconnected) => false,
-            Err(std::sync::mpsc::TryRecvError::Empty) => true,
+            Ok(None) | Err(TryRecvError::Disconnected) => false,
+            Err(TryRecvError::Empty) => true,
         });
         found
     }
+}
+
+/// Frames of a captured sweep.
+const SWEEP_FRAMES: usize = 24;
+
+/// Time that each of them stands.
+const SWEEP_DELAY: Duration = Duration::from_millis(80);
+
+/// A sweep of λ that is being captured: a quarter of the bandwidth in use to four times as much.
+#[derive(Debug)]
+pub(super) struct Sweep {
+    path: PathBuf,
+    /// λ in the middle, and the setting to go back to.
+    middle: f32,
+    before: Option<f32>,
+    frames: Arc<Mutex<Vec<egui::ColorImage>>>,
+    /// Pictures asked for so far.
+    asked: usize,
 }
 
 impl App {
@@ -73,10 +137,17 @@ impl App {
         }
         let look = &mut self.document.settings.look;
         match action {
-            Action::OpenFile => self.dialogs.ask(ctx, Purpose::Open, || rfd::FileDialog::new().pick_file()),
-            Action::OpenFolder => {
-                self.dialogs.ask(ctx, Purpose::Open, || rfd::FileDialog::new().pick_folder())
-            }
+            Action::OpenFile => self.dialogs.ask(ctx, Purpose::Open),
+            Action::OpenFolder => self.dialogs.ask_folder(ctx),
+            Action::OpenArrays => self.dialogs.ask(ctx, Purpose::OpenArrays),
+            Action::SaveView => self.dialogs.ask(ctx, Purpose::SaveView),
+            Action::ExportMap => self.dialogs.ask(ctx, Purpose::ExportMap),
+            Action::ExportCsv => self.dialogs.ask(ctx, Purpose::ExportCsv),
+            Action::ExportSettings => self.dialogs.ask(ctx, Purpose::ExportSettings),
+            Action::CaptureSweep => self.dialogs.ask(ctx, Purpose::Sweep),
+            Action::SaveSession => self.dialogs.ask(ctx, Purpose::SaveSession),
+            Action::RestoreSession => self.dialogs.ask(ctx, Purpose::RestoreSession),
+            Action::CopyCommand => self.copy_command(ctx),
             Action::Camera => self.open_new(ctx, "camera".into()),
             Action::Screen => self.open_new(ctx, "screen".into()),
             Action::Synthetic => self.open_new(ctx, "synthetic".into()),
@@ -133,19 +204,222 @@ impl App {
             Action::NextPicture => self.next_picture(ctx, 1),
             Action::Help => self.help = !self.help,
             Action::Information => self.information = !self.information,
-            _ => {}
+            Action::Tour => self.tour.start(),
+            Action::CycleView => self.cycle_view(),
+            // Held keys: they are looked at every frame.
+            Action::ShowReference | Action::PeekOriginal => {}
+        }
+    }
+
+    /// Attention, comparison, mask, and the picture alone, in turn.
+    fn cycle_view(&mut self) {
+        const ROUND: [&str; 3] = ["attention", "compare", "mask-topology"];
+        let front = self.layout.open_ids(&self.views);
+        let at = ROUND.iter().position(|id| front.iter().any(|open| open == id));
+        match (self.raw, at) {
+            (false, Some(at)) if at + 1 < ROUND.len() => {
+                self.open_view(ROUND[at + 1]);
+            }
+            (false, Some(_)) => {
+                self.open_view(ROUND[0]);
+                self.raw = true;
+            }
+            _ => {
+                self.raw = false;
+                self.open_view(ROUND[0]);
+            }
+        }
+    }
+
+    fn copy_command(&mut self, ctx: &egui::Context) {
+        let image = self.sources.get(self.source).cloned().unwrap_or_else(|| "assets/chelsea.png".into());
+        match command::map_command(&self.document, &image) {
+            Ok(text) => {
+                let other = command::drawn_otherwise(&self.document.settings.look);
+                ctx.copy_text(text);
+                self.tell(match other.is_empty() {
+                    true => "Copied: the command draws this map.".to_string(),
+                    false => {
+                        format!("Copied: same numbers; the command line draws without {}.", other.join(", "))
+                    }
+                });
+            }
+            Err(why) => self.tell(format!("No command for this: {why}.")),
+        }
+    }
+
+    /// The session as it is now.
+    pub(super) fn session(&self, ctx: &egui::Context) -> session::Session {
+        session::Session {
+            document: self.document.clone(),
+            source: self.sources.get(self.source).cloned(),
+            open_views: self.layout.open_ids(&self.views),
+            theme: match ctx.options(|o| o.theme_preference) {
+                egui::ThemePreference::Dark => session::Theme::Dark,
+                egui::ThemePreference::Light => session::Theme::Light,
+                egui::ThemePreference::System => session::Theme::System,
+            },
+            hidden_panels: self.hide_ui,
+            ..session::Session::default()
+        }
+    }
+
+    /// Goes back to a session.
+    pub(super) fn restore(&mut self, ctx: &egui::Context, kept: session::Session) {
+        match &kept.source {
+            Some(source) => self.open_new(ctx, source.clone()),
+            None => {
+                self.sources.clear();
+                self.source = 0;
+                self.open_source(ctx, None);
+            }
+        }
+        self.document = kept.document;
+        self.restored = Some(self.document.query);
+        self.hide_ui = kept.hidden_panels;
+        ctx.set_theme(match kept.theme {
+            session::Theme::Dark => egui::ThemePreference::Dark,
+            session::Theme::Light => egui::ThemePreference::Light,
+            session::Theme::System => egui::ThemePreference::System,
+        });
+        for id in kept.open_views.iter().rev() {
+            self.open_view(id);
         }
     }
 
     /// Does what was waiting for a file's name.
     pub(super) fn take_answers(&mut self, ctx: &egui::Context) {
         for (purpose, path) in self.dialogs.answered() {
-            match purpose {
-                Purpose::Open => self.open_new(ctx, path.display().to_string()),
-                Purpose::SaveView => {}
+            let source = self.sources.get(self.source).map(PathBuf::from);
+            if purpose.target().is_some()
+                && let Err(error) = export::keep_input(source.as_deref(), &path)
+            {
+                self.tell(error.to_string());
+                continue;
             }
+            let outcome = match purpose {
+                Purpose::Open => {
+                    self.open_new(ctx, path.display().to_string());
+                    continue;
+                }
+                Purpose::OpenArrays => {
+                    let size = self.photo.as_ref().map(|p| p.size());
+                    match arrays_source::open(&path, size, arrays_source::ArrayChoice::default()) {
+                        Ok(arrays) => {
+                            let notice = arrays.notices.first().cloned();
+                            self.arrays = Some(Arc::new(arrays));
+                            Ok(notice.unwrap_or_else(|| format!("Maps are of {} now.", path.display())))
+                        }
+                        Err(error) => Err(error.to_string()),
+                    }
+                }
+                Purpose::SaveView => {
+                    self.view_wanted = Some(path);
+                    continue;
+                }
+                Purpose::Sweep => {
+                    let middle =
+                        self.snapshot.as_ref().and_then(|s| s.lambda.first().copied()).unwrap_or(1.0);
+                    let before = self.document.settings.compute.lambda;
+                    self.sweep = Some(Sweep { path, middle, before, frames: Arc::default(), asked: 0 });
+                    continue;
+                }
+                Purpose::SaveSession => {
+                    let saved = self.session(ctx).save(&path).map_err(|e| e.to_string());
+                    saved.map(|()| format!("Saved {}.", path.display()))
+                }
+                Purpose::RestoreSession => match session::Session::load(&path) {
+                    Ok(kept) => {
+                        self.restore(ctx, kept);
+                        Ok(format!("Restored {}.", path.display()))
+                    }
+                    Err(error) => Err(error.to_string()),
+                },
+                Purpose::ExportSettings => {
+                    let saved = export::settings(&path, &self.document).map_err(|e| e.to_string());
+                    saved.map(|()| format!("Saved {}.", path.display()))
+                }
+                Purpose::ExportMap | Purpose::ExportCsv => self.export_numbers(purpose, &path),
+            };
+            self.tell(outcome.unwrap_or_else(|why| why));
         }
     }
+
+    fn export_numbers(&self, purpose: Purpose, path: &Path) -> Result<String, String> {
+        let snapshot = self.snapshot.as_ref().ok_or("there is no map to export yet")?;
+        let saved = format!("Saved {}.", path.display());
+        match purpose {
+            Purpose::ExportCsv => export::csv(path, snapshot).map(|()| saved),
+            _ => export::map(path, snapshot).map(|range| match range {
+                Some(range) => format!("{saved} Black is {}, white is {}.", range.low, range.high),
+                None => saved,
+            }),
+        }
+        .map_err(|e| e.to_string())
+    }
+
+    /// Takes the picture of the views that was asked for.
+    pub(super) fn capture_view(&mut self, ctx: &egui::Context) {
+        let Some(path) = self.view_wanted.take() else { return };
+        let (rect, scale, said) = (self.views_rect, ctx.pixels_per_point(), Arc::clone(&self.said));
+        let waking = ctx.clone();
+        ctx.request_screenshot(move |picture| {
+            let seen = part_of(&picture, rect, scale);
+            let outcome = export::view(&path, &seen).map(|()| format!("Saved {}.", path.display()));
+            if let Ok(mut said) = said.lock() {
+                said.push(outcome.unwrap_or_else(|e| e.to_string()));
+            }
+            waking.request_repaint();
+        });
+    }
+
+    /// Goes on with a sweep: sets λ, waits for the map, takes its picture.
+    pub(super) fn capture_sweep(&mut self, ctx: &egui::Context) {
+        let settled = self.is_settled();
+        let Some(sweep) = &mut self.sweep else { return };
+        ctx.request_repaint();
+        let taken = sweep.frames.lock().map_or(0, |f| f.len());
+        if taken == SWEEP_FRAMES {
+            let frames = sweep.frames.lock().map(|mut f| std::mem::take(&mut *f)).unwrap_or_default();
+            let (path, before) = (sweep.path.clone(), sweep.before);
+            self.sweep = None;
+            self.document.settings.compute.lambda = before;
+            let outcome =
+                export::animation(&path, &frames, SWEEP_DELAY).map(|()| format!("Saved {}.", path.display()));
+            return self.tell(outcome.unwrap_or_else(|e| e.to_string()));
+        }
+        // One picture at a time, of a map that is done.
+        if taken < sweep.asked {
+            return;
+        }
+        let part = sweep.asked as f32 / (SWEEP_FRAMES - 1) as f32;
+        let lambda = Some(sweep.middle * 16.0_f32.powf(part - 0.5));
+        if self.document.settings.compute.lambda != lambda {
+            self.document.settings.compute.lambda = lambda;
+            return;
+        }
+        if !settled || self.snapshot.as_ref().is_none_or(|s| s.compute.lambda != lambda) {
+            return;
+        }
+        sweep.asked += 1;
+        let (frames, rect, scale) = (Arc::clone(&sweep.frames), self.views_rect, ctx.pixels_per_point());
+        let waking = ctx.clone();
+        ctx.request_screenshot(move |picture| {
+            if let Ok(mut frames) = frames.lock() {
+                frames.push(part_of(&picture, rect, scale));
+            }
+            waking.request_repaint();
+        });
+    }
+}
+
+/// A part of the window's picture, in points; as much of it as there is.
+fn part_of(picture: &egui::ColorImage, rect: egui::Rect, scale: f32) -> egui::ColorImage {
+    let [width, height] = picture.size;
+    let place = |x: f32, most: usize| ((x * scale).round().max(0.0) as usize).min(most);
+    let (left, right) = (place(rect.left(), width), place(rect.right(), width));
+    let (top, bottom) = (place(rect.top(), height), place(rect.bottom(), height));
+    picture.region_by_pixels([left, top], [right.saturating_sub(left), bottom.saturating_sub(top)])
 }
 
 /// Saves a picture of the window.

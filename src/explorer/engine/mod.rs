@@ -11,6 +11,7 @@ mod worker;
 
 pub use machine::Window;
 
+use super::arrays_source::ModelArrays;
 use super::settings::{Compute, Device, Look};
 use super::snapshot::{Needs, Snapshot};
 use crate::vision::image::Photo;
@@ -24,6 +25,8 @@ use std::time::{Duration, Instant};
 pub struct Request {
     /// The photograph; another `Arc` counts as another picture.
     pub photo: Arc<Photo>,
+    /// Queries and keys of the user's own model, in place of features of the picture.
+    pub arrays: Option<Arc<ModelArrays>>,
     /// Whether the picture is one of a sequence: the feature basis of the first one is kept, so that the map does not flicker.
     pub live: bool,
     /// Clicked pixel.

@@ -11,15 +11,17 @@ use super::{Answer, Request, Shared};
 use crate::backend::{Memory, Timings};
 use crate::error::Error;
 use crate::explorer::analysis;
+use crate::explorer::arrays_source::ModelArrays;
 use crate::explorer::settings::{Compute, Device, Look, RowForm, Similarity};
 use crate::explorer::snapshot::{Distances, Inverse, Layer, LayerId, Needs, Parity, Row, Snapshot, Trace};
 use crate::graph::Graph;
+use crate::kernels::linalg::row_affine;
 use crate::tensor::{DType, HostData, HostTensor, Tensor};
-use crate::vision::bandwidth::Metric;
-use crate::vision::features::{FeatureBasis, FeatureOptions};
+use crate::vision::bandwidth::{DEFAULT_MEAN_KERNEL, MAX_LAMBDA_TOKENS, Metric, default_lambda};
+use crate::vision::features::{FeatureBasis, FeatureOptions, sample_indices};
 use crate::vision::grid::TokenGrid;
 use crate::vision::image::{LinearImage, Photo};
-use crate::vision::scene::{self, NoTwin, RowsAsked, SceneError, SceneOptions, narrow};
+use crate::vision::scene::{self, MapKernel, NoTwin, RowsAsked, SceneError, SceneOptions, narrow};
 use glam::UVec2;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -75,6 +77,14 @@ struct FeatureKey {
     max_tokens: usize,
     heads: usize,
     size: UVec2,
+    /// The arrays that stand in for features, by their place in memory.
+    arrays: Option<usize>,
+}
+
+/// Where features come from.
+enum Origin {
+    Picture(Box<FeatureBasis>, LinearImage),
+    Arrays(Arc<ModelArrays>),
 }
 
 /// The tokens of a picture.
@@ -82,11 +92,13 @@ struct Features {
     key: FeatureKey,
     photo: Arc<Photo>,
     grid: TokenGrid,
-    basis: FeatureBasis,
-    image: LinearImage,
+    origin: Origin,
     stage: Stage,
-    pixels: Tensor,
+    /// Input of the picture; `None` for arrays.
+    pixels: Option<Tensor>,
     features: Tensor,
+    /// Queries, where they are not the features too.
+    queries: Option<Tensor>,
     /// Counts pictures, for what is made from them.
     version: u64,
     host: Option<Arc<Vec<f32>>>,
@@ -108,6 +120,7 @@ struct Rows {
     graph: Graph,
     stage: Stage,
     features: Tensor,
+    queries: Option<Tensor>,
     lambda: Tensor,
     cells: Tensor,
     keep: Option<Tensor>,
@@ -293,12 +306,16 @@ impl Worker {
             patch: compute.patch,
             stride: compute.stride,
             max_tokens: compute.max_tokens,
-            heads: compute.heads,
+            heads: request.arrays.as_ref().map_or(compute.heads, |a| a.heads),
             size: request.photo.size(),
+            arrays: request.arrays.as_ref().map(|a| Arc::as_ptr(a) as usize),
         };
         let same_key = self.features.as_ref().is_some_and(|f| f.key == key);
         if same_key && self.features.as_ref().is_some_and(|f| Arc::ptr_eq(&f.photo, &request.photo)) {
             return Ok(());
+        }
+        if let Some(arrays) = &request.arrays {
+            return self.read_arrays(request, key, arrays, watch);
         }
         let options = compute.scene()?;
         let grid =
@@ -311,7 +328,13 @@ impl Worker {
         let old = self.features.take().filter(|_| same_key);
         let (basis, mut stage, pixels, features) = match old {
             // A live picture keeps its first basis; another still has one of its own, which is part of the graph.
-            Some(old) if request.live => (old.basis, old.stage, old.pixels, old.features),
+            Some(Features {
+                origin: Origin::Picture(basis, _),
+                stage,
+                pixels: Some(pixels),
+                features,
+                ..
+            }) if request.live => (basis, stage, pixels, features),
             _ => {
                 let fit = FeatureOptions {
                     heads: options.heads,
@@ -326,7 +349,7 @@ impl Worker {
                     shared.total.store(all, Ordering::Relaxed);
                 })?;
                 self.rows = None;
-                (basis, stage, pixels, features)
+                (Box::new(basis), stage, pixels, features)
             }
         };
         let shape = [narrow("rows", image.rows())?, narrow("columns", image.cols())?, 3];
@@ -339,14 +362,55 @@ impl Worker {
             key,
             photo: Arc::clone(&request.photo),
             grid,
-            basis,
-            image,
+            origin: Origin::Picture(basis, image),
             stage,
-            pixels,
+            pixels: Some(pixels),
             features,
+            queries: None,
             version,
             host: None,
             notices,
+        });
+        Ok(())
+    }
+
+    /// Takes queries and keys of the user's own model as the tokens of the picture.
+    fn read_arrays(
+        &mut self,
+        request: &Request,
+        key: FeatureKey,
+        arrays: &Arc<ModelArrays>,
+        watch: &mut dyn FnMut(usize, usize) -> bool,
+    ) -> Result<(), Stop> {
+        let grid = TokenGrid::over(key.size, arrays.grid.0, arrays.grid.1).map_err(SceneError::from)?;
+        let shape =
+            [1, narrow("heads", arrays.heads)?, narrow("tokens", arrays.tokens)?, narrow("dim", arrays.dim)?];
+        let mut graph = Graph::new("arrays");
+        let [q, k] = ["q", "k"].map(|name| graph.input(name, shape, DType::F32));
+        let copy = |graph: &mut Graph, name: &str, x| row_affine::record(graph, name, x, Default::default());
+        let (queries, features) = (copy(&mut graph, "queries", q)?, copy(&mut graph, "keys", k)?);
+        graph.output(queries)?;
+        graph.output(features)?;
+        let mut stage = self.machine()?.stage(&graph, &mut |_, _| {})?;
+        stage.program().write(q, &HostTensor::f32(shape, arrays.q.clone())?)?;
+        stage.program().write(k, &HostTensor::f32(shape, arrays.k.clone())?)?;
+        if stage.run(watch)?.is_none() {
+            return Err(Stop::GaveWay);
+        }
+        self.rows = None;
+        self.versions += 1;
+        self.features = Some(Features {
+            key,
+            photo: Arc::clone(&request.photo),
+            grid,
+            origin: Origin::Arrays(Arc::clone(arrays)),
+            stage,
+            pixels: None,
+            features,
+            queries: Some(queries),
+            version: self.versions,
+            host: None,
+            notices: arrays.notices.clone(),
         });
         Ok(())
     }
@@ -355,13 +419,13 @@ impl Worker {
     fn bandwidths(&mut self, compute: &Compute, options: &SceneOptions) -> Result<Vec<f32>, Stop> {
         let features = self.features.as_ref().ok_or(Stop::GaveWay)?;
         if let Some(lambda) = compute.lambda {
-            return Ok(vec![lambda; compute.heads]);
+            return Ok(vec![lambda; features.key.heads]);
         }
         let known = |c: &Chosen| c.features == features.version && c.similarity == compute.similarity;
         if let Some(chosen) = self.chosen.as_ref().filter(|c| known(c)) {
             return Ok(chosen.lambda.clone());
         }
-        let lambda = scene::bandwidths(options, &features.basis, &features.image, &features.grid)?;
+        let lambda = features.bandwidths(options)?;
         self.chosen = Some(Chosen {
             features: features.version,
             similarity: compute.similarity,
@@ -417,6 +481,9 @@ impl Worker {
         }
         if rows.stage.is_cpu() {
             rows.stage.link(rows.features, &mut features.stage, features.features)?;
+            if let (Some(input), Some(output)) = (rows.queries, features.queries) {
+                rows.stage.link(input, &mut features.stage, output)?;
+            }
         }
         let program = rows.stage.program();
         let number = narrow("token", token)?;
@@ -589,7 +656,7 @@ impl Worker {
                 let laplacian =
                     Compute { similarity: Similarity::Laplacian, lambda: None, ..request.compute.clone() };
                 let features = self.features.as_ref().ok_or(Stop::GaveWay)?;
-                scene::bandwidths(&laplacian.scene()?, &features.basis, &features.image, &features.grid)?
+                features.bandwidths(&laplacian.scene()?)?
             }
             _ => inputs.lambda.clone(),
         };
@@ -617,6 +684,10 @@ impl Worker {
         let mut stage = Machine::Cpu.stage(&rows.graph, &mut |_, _| {})?;
         let program = stage.program();
         program.write(rows.features, &HostTensor::f32(rows.features.shape(), features.to_vec())?)?;
+        let from = self.features.as_ref().map(|f| &f.origin);
+        if let (Some(input), Some(Origin::Arrays(arrays))) = (rows.queries, from) {
+            program.write(input, &HostTensor::f32(input.shape(), arrays.q.clone())?)?;
+        }
         let heads = narrow("heads", inputs.lambda.len())?;
         program.write(rows.lambda, &HostTensor::f32([heads], inputs.lambda.clone())?)?;
         let number = narrow("token", snapshot.query_token)?;
@@ -776,6 +847,32 @@ fn record_features(
     Ok((graph, pixels, features))
 }
 
+impl Features {
+    /// Bandwidths per head such that the mean kernel value is 0.1 (1 for softmax, which has none).
+    fn bandwidths(&self, options: &SceneOptions) -> Result<Vec<f32>, Stop> {
+        let arrays = match &self.origin {
+            Origin::Picture(basis, image) => {
+                return Ok(scene::bandwidths(options, basis, image, &self.grid)?);
+            }
+            Origin::Arrays(arrays) => arrays,
+        };
+        let metric = match options.kernel {
+            MapKernel::Softmax => return Ok(vec![1.0; arrays.heads]),
+            MapKernel::Laplacian => Metric::L1,
+            MapKernel::Gaussian => Metric::SquaredL2,
+        };
+        let tokens = sample_indices(arrays.tokens, MAX_LAMBDA_TOKENS);
+        let row = |head: usize, token: usize| {
+            &arrays.k[(head * arrays.tokens + token) * arrays.dim..][..arrays.dim]
+        };
+        let sample: Vec<f32> =
+            (0..arrays.heads).flat_map(|h| tokens.iter().flat_map(move |t| row(h, *t))).copied().collect();
+        let shape = [arrays.heads, tokens.len(), arrays.dim];
+        let lambda = default_lambda(&sample, shape, metric, DEFAULT_MEAN_KERNEL).map_err(SceneError::from)?;
+        Ok(lambda.into_iter().map(|x| x as f32).collect())
+    }
+}
+
 impl Rows {
     fn record(
         key: RowKey,
@@ -793,18 +890,26 @@ impl Rows {
         let keep = key.masked.then(|| graph.input("keys that may be seen", [1, 1, tokens], DType::U8));
         let sides = (narrow("grid rows", from.grid.rows())?, narrow("grid columns", from.grid.cols())?);
         let exact_rows = plan.exact || (key.exact_rows && plan.no_twin.is_none());
-        let ask = RowsAsked { features, lambda, cells, sides, keep, exact: plan.exact, exact_rows };
+        let queries = from.queries.map(|q| graph.input("queries", q.shape(), DType::F32));
+        // The features of a picture carry d^−½; those of a model do not, and softmax wants q·k/√d.
+        let scale = queries.map(|q| 1.0 / (q.dim(3) as f32).sqrt());
+        let ask =
+            RowsAsked { features, queries, scale, lambda, cells, sides, keep, exact: plan.exact, exact_rows };
         let recorded = scene::record_rows(&mut graph, options, &ask)?;
         let mut stage = machine.stage(&graph, &mut |done, all| {
             shared.done.store(done, Ordering::Relaxed);
             shared.total.store(all, Ordering::Relaxed);
         })?;
         stage.link(features, &mut from.stage, from.features)?;
+        if let (Some(input), Some(output)) = (queries, from.queries) {
+            stage.link(input, &mut from.stage, output)?;
+        }
         Ok(Self {
             key,
             graph,
             stage,
             features,
+            queries,
             lambda,
             cells,
             keep,
@@ -899,8 +1004,7 @@ impl Rows {
             let mut graph = Graph::new("difference");
             let numbers = graph.input("difference", self.row.shape(), DType::F32);
             let flat = graph.reshape(numbers, [1, 1, self.row.dim(1), self.row.dim(2)])?;
-            let copy =
-                crate::kernels::linalg::row_affine::record(&mut graph, "copy", flat, Default::default())?;
+            let copy = row_affine::record(&mut graph, "copy", flat, Default::default())?;
             graph.output(copy)?;
             let mut stage = machine.stage(&graph, &mut |_, _| {})?;
             let rows = (copy, None);

@@ -24,7 +24,7 @@ impl MaskDocument {
     /// The regions that have cells, in order, region 0 included; none while no region is painted.
     ///
     /// The place is the cell nearest to the centroid among those that lie deep enough in the region: a centroid alone may
-    /// lie outside of it, and the deepest cell alone would jump about while the region grows.
+    /// lie outside of it, and the deepest cell alone would jump about while the region is painted.
     pub fn region_places(&self) -> Vec<RegionPlace> {
         if !self.has_regions() {
             return Vec::new();
@@ -43,7 +43,11 @@ impl MaskDocument {
         }
         let mut best = [(f64::INFINITY, DVec2::ZERO); SLOTS];
         for (cell, region) in all() {
-            let enough = (deepest[region] - deepest[region] / 3).min(ROOMY);
+            let enough = match region {
+                // What is left between the others has its centroid where their links cross: rather the widest place.
+                0 => deepest[region] - deepest[region] / 16,
+                _ => (deepest[region] - deepest[region] / 3).min(ROOMY),
+            };
             if depth[cell] >= enough {
                 let away = at(cell).distance_squared(sum[region] / count[region] as f64);
                 if away < best[region].0 {

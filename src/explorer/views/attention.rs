@@ -76,11 +76,12 @@ impl View for Attention {
 
     fn tour(&self) -> Vec<TourPage> {
         vec![TourPage {
-            title: "Attention of a pixel",
-            formula: "row(q)ⱼ = k(q, kⱼ),   k(x, y) = exp(−‖x − y‖₁ / λ)",
-            text: "The picture is cut into small patches, the tokens. Each has a short list of numbers: its colour, its \
-                   texture and its place. Click anywhere: every token lights up by how alike it is to the one you clicked. \
-                   Drag λ, the width of the kernel: a small λ sees only near twins, a large one sees everything.",
+            title: "How far likeness reaches",
+            formula: "k(x, y) = exp(−‖x − y‖₁ / λ)",
+            text: "Each token is a short list of numbers: its colour, its texture, its place. Two tokens are as alike as \
+                   their lists are near. The bandwidth λ says what near means: with a small λ only near twins light up, \
+                   with a large one everything does.\n\nDrag λ in the panel. Then try the Gaussian kernel: it forgets \
+                   what is far away much sooner.",
             prepare: |settings: &mut Settings| {
                 *settings = Settings { device: settings.device.clone(), ..Settings::default() };
                 settings.look.fusion = Fusion::Mean;

@@ -3,17 +3,18 @@
 
 use super::plots::{self, Series, number};
 use super::{TourPage, View, ViewContext};
-use crate::explorer::settings::{Compute, Road};
-use crate::explorer::settings::{LandmarkKind, RowForm, Settings, Similarity};
+use crate::explorer::settings::{Compute, LandmarkKind, Road, RowForm, Settings, Similarity};
 use crate::explorer::snapshot::{Inverse, Needs, Snapshot, Trace};
 use crate::kernels::linalg::newton_schulz::{
     ACCEPTED_RESIDUAL, BY_CHOLESKY, BY_CHOLESKY_SHIFTED, FAILED, OK,
 };
 use eframe::egui::{self, RichText};
-use egui_plot::{Corner, GridMark, HLine, HoverPosition, Legend, Line, LineStyle, Plot, PlotPoints, Points};
+use egui_plot::{
+    AxisHints, Corner, GridMark, HLine, HoverPosition, Legend, Line, LineStyle, Plot, PlotPoints, Points,
+};
 
 /// Width of the table beside the plot.
-const TABLE_WIDTH: f32 = 432.0;
+const TABLE_WIDTH: f32 = 408.0;
 
 /// Narrowest view that has room for both side by side.
 const WIDE: f32 = 860.0;
@@ -43,24 +44,6 @@ impl View for Convergence {
 
     fn needs(&self) -> Needs {
         Needs { trace: true, ..Needs::default() }
-    }
-
-    fn has_controls(&self) -> bool {
-        true
-    }
-
-    fn controls(&mut self, ui: &mut egui::Ui, context: &mut ViewContext<'_>) {
-        let epsilon = &mut context.settings.compute.epsilon;
-        let slider = egui::Slider::new(epsilon, 1e-6..=1.0).logarithmic(true).text("ε on the diagonal");
-        let slider =
-            ui.add(slider.custom_formatter(|x, _| number(x)).custom_parser(|text| text.parse().ok()));
-        if slider.double_clicked() {
-            *epsilon = Compute::default().epsilon;
-        }
-        slider.on_hover_text(
-            "Larger: fewer steps and a smaller condition number, but A is further from the landmarks' own \
-             kernel matrix. Double-click for the default.",
-        );
     }
 
     fn ui(&mut self, ui: &mut egui::Ui, context: &mut ViewContext<'_>) {
@@ -112,7 +95,7 @@ impl Convergence {
         let chosen = self.chosen.filter(|head| *head < traces.len()).unwrap_or(worst);
         ui.label(summary(snapshot, traces, worst));
         ui.add_space(6.0);
-        let height = (ui.available_height() - 40.0).max(160.0);
+        let height = (ui.available_height() - 26.0).max(160.0);
         if ui.available_width() >= WIDE {
             ui.horizontal_top(|ui| {
                 let width = ui.available_width() - TABLE_WIDTH - ui.spacing().item_spacing.x;
@@ -130,7 +113,7 @@ impl Convergence {
         }
         let on = traces.first().map_or("", |t| t.device.as_str());
         let note = format!("Residuals measured on {on}, step by step; eigenvalues in f64 on the CPU.");
-        ui.label(RichText::new(note).small().weak());
+        ui.label(plots::caption(note));
     }
 
     fn table(&mut self, ui: &mut egui::Ui, snapshot: &Snapshot, traces: &[Trace], chosen: usize) {
@@ -138,7 +121,7 @@ impl Convergence {
             let grid = egui::Grid::new("convergence of heads").striped(true).spacing([14.0, 5.0]);
             grid.show(ui, |ui| {
                 for (caption, about) in COLUMNS {
-                    ui.label(RichText::new(*caption).small().weak()).on_hover_text(*about);
+                    ui.label(plots::caption(*caption)).on_hover_text(*about);
                 }
                 ui.end_row();
                 for (head, trace) in traces.iter().enumerate() {
@@ -263,8 +246,17 @@ fn plot(
         }
         _ => None,
     };
-    let decades = if high - low > 12.0 { 2.0 } else { 1.0 };
-    let whole_steps = if steps > 20.0 { 5.0 } else { 1.0 };
+    let decades = plots::even_step(high - low, f64::from(size.y / 30.0)).max(1.0);
+    let whole_steps = plots::even_step(steps, f64::from(size.x / 30.0)).max(1.0);
+    let steps_axis =
+        AxisHints::new_x().label("Step").label_spacing(14.0..=22.0).formatter(|mark: GridMark, _| {
+            if mark.value < 0.0 { String::new() } else { format!("{:.0}", mark.value) }
+        });
+    let residuals_axis = AxisHints::new_y()
+        .label("Residual ‖ I − AX ‖")
+        .min_thickness(44.0)
+        .label_spacing(14.0..=20.0)
+        .formatter(|mark: GridMark, _| number(10f64.powf(mark.value.round())));
     let plot = Plot::new("convergence")
         .width(size.x)
         .height(size.y)
@@ -276,32 +268,26 @@ fn plot(
         .set_margin_fraction(egui::Vec2::ZERO)
         .default_x_bounds(-0.3, steps + 0.3)
         .default_y_bounds(low, high)
-        .x_axis_label("Step")
-        .y_axis_label("Residual ‖I − AX‖")
+        .custom_x_axes(vec![steps_axis])
+        .custom_y_axes(vec![residuals_axis])
         .x_grid_spacer(egui_plot::uniform_grid_spacer(move |_| [whole_steps; 3]))
         .y_grid_spacer(egui_plot::uniform_grid_spacer(move |_| [decades; 3]))
-        .x_axis_formatter(
-            |mark: GridMark, _| {
-                if mark.value < 0.0 { String::new() } else { format!("{:.0}", mark.value) }
-            },
-        )
-        .y_axis_formatter(|mark: GridMark, _| plots::power_of_ten(mark.value.round() as i32))
-        .y_axis_min_width(44.0)
+        .grid_fade(0.6)
         .label_formatter(hover)
-        .legend(Legend::default().position(Corner::RightTop).follow_insertion_order(true));
+        .legend(Legend::default().position(Corner::LeftBottom).follow_insertion_order(true));
     plot.show(ui, |plot| {
         // Bounds follow the data: nothing here can be dragged away.
         plot.set_plot_bounds_x(-0.3..=steps + 0.3);
         plot.set_plot_bounds_y(low..=high);
         let points = |line: &Vec<[f64; 2]>| PlotPoints::from(line.clone());
-        plot.line(Line::new(name.clone(), points(&lines[chosen])).color(main).width(2.5).id("chosen"));
-        plot.points(
-            Points::new(String::new(), points(&lines[chosen])).color(main).radius(3.5).id("chosen marks"),
-        );
         for (head, line) in lines.iter().enumerate().filter(|(head, _)| *head != chosen) {
             let name = if lines.len() == 2 { format!("Head {}", head + 1) } else { "Other heads".into() };
             plot.line(Line::new(name, points(line)).color(quiet).width(1.5).id(head));
         }
+        plot.line(Line::new(name, points(&lines[chosen])).color(main).width(2.5).id("chosen"));
+        plot.points(
+            Points::new(String::new(), points(&lines[chosen])).color(main).radius(3.5).id("chosen marks"),
+        );
         let dashed = LineStyle::Dashed { length: 8.0 };
         plot.line(Line::new("A-priori bound, √m δ", points(&bound)).color(other).style(dashed).width(1.5));
         let accepted = HLine::new("Accepted residual, 0.01", ACCEPTED_RESIDUAL.log10());

@@ -5,6 +5,7 @@ use super::plots::{self, Series, number, percent};
 use super::{TourPage, View, ViewContext};
 use crate::explorer::settings::{Road, RowForm, Settings, Similarity};
 use crate::explorer::snapshot::{Distances, Needs, Snapshot};
+use crate::explorer::widgets::{grouped, significant};
 use eframe::egui::{self, RichText};
 use egui_plot::{
     AxisHints, Bar, BarChart, Corner, GridMark, HPlacement, HoverPosition, Legend, Line, LineStyle, Plot,
@@ -49,11 +50,6 @@ impl View for DistancesView {
                     ui,
                     "No pairs of tokens",
                     "A distance needs two tokens. Choose a larger picture or a smaller stride.",
-                ),
-                None if snapshot.compute.similarity == Similarity::Softmax => plots::empty(
-                    ui,
-                    "Softmax knows no distance",
-                    "It compares tokens by their product. Choose the Laplacian or the Gaussian kernel.",
                 ),
                 None => plots::empty(
                     ui,
@@ -139,6 +135,12 @@ impl Side<'_> {
         -TAIL.ln() * self.lambda
     }
 
+    /// Where the axis ends: the few farthest pairs would press all others against the left edge.
+    fn axis_end(&self) -> f64 {
+        let most = self.distance_at(0.995);
+        if most > 0.0 { (1.04 * most).min(self.end) } else { self.end }
+    }
+
     /// Mean kernel value, as if pairs lay evenly within a bin.
     fn mean(&self) -> f64 {
         let (bin, scale) = (self.bin(), self.lambda / self.bin());
@@ -202,11 +204,14 @@ impl DistancesView {
         ui.add_space(4.0);
         table(ui, [&laplacian, &gaussian], snapshot.compute.similarity);
         ui.add_space(2.0);
+        let softmax = snapshot.compute.similarity == Similarity::Softmax;
         let note = format!(
-            "{} pairs of different tokens. A dashed curve is the other kernel at pairs of the same rank.",
-            found.pairs
+            "{} pairs of different tokens; the axes end where all but 0.5 % of them lie. A dashed curve is the other \
+             kernel at pairs of the same rank.{}",
+            grouped(found.pairs as f64),
+            if softmax { " Softmax itself knows no distance." } else { "" }
         );
-        ui.label(RichText::new(note).small().weak());
+        ui.label(plots::caption(note));
     }
 }
 
@@ -214,7 +219,7 @@ impl DistancesView {
 fn sentence(laplacian: &Side<'_>, gaussian: &Side<'_>, in_use: Similarity) -> String {
     let (l, g) = (laplacian.share_above_tail(), gaussian.share_above_tail());
     let own = if in_use == Similarity::Gaussian { gaussian } else { laplacian };
-    let mean = number(own.mean());
+    let mean = significant(own.mean(), 2);
     let ending = if l - g > 0.005 {
         "Far tokens still count a little under the Laplacian where the Gaussian has cut them off."
     } else if g - l > 0.005 {
@@ -232,12 +237,21 @@ fn sentence(laplacian: &Side<'_>, gaussian: &Side<'_>, in_use: Similarity) -> St
     )
 }
 
+/// Captions of the table and what they mean.
+const COLUMNS: &[(&str, &str)] = &[
+    ("Kernel", "The kernel in use, and the other with the same mean value"),
+    ("λ", "Bandwidth, in the units of the kernel's own distance"),
+    ("Nearest tenth", "Kernel value that the nearest tenth of the pairs exceeds"),
+    ("Median pair", "Kernel value that half of the pairs exceed"),
+    ("Farthest tenth", "Kernel value that the farthest tenth of the pairs stays below"),
+    ("Above 0.001", "Share of pairs whose kernel value is more than a thousandth"),
+];
+
 fn table(ui: &mut egui::Ui, sides: [&Side<'_>; 2], in_use: Similarity) {
-    egui::Grid::new("kernels").striped(true).spacing([22.0, 4.0]).show(ui, |ui| {
-        let captions = ["Kernel", "λ", "Nearest tenth", "Median pair", "Farthest tenth", "Pairs above 0.001"];
-        captions.iter().for_each(|caption| {
-            ui.label(RichText::new(*caption).small().weak());
-        });
+    egui::Grid::new("kernels").striped(true).spacing([18.0, 4.0]).show(ui, |ui| {
+        for (caption, about) in COLUMNS {
+            ui.label(plots::caption(*caption)).on_hover_text(*about);
+        }
         ui.end_row();
         for side in sides {
             let used = match in_use {
@@ -249,7 +263,7 @@ fn table(ui: &mut egui::Ui, sides: [&Side<'_>; 2], in_use: Similarity) {
             ui.horizontal(|ui| {
                 ui.label(name);
                 if used {
-                    ui.label(RichText::new("in use").small().weak());
+                    ui.label(plots::caption("in use"));
                 }
             });
             ui.label(number(side.lambda));
@@ -267,17 +281,21 @@ fn plot(ui: &mut egui::Ui, own: &Side<'_>, other: &Side<'_>, size: egui::Vec2) {
     let most = own.counts.iter().copied().max().unwrap_or(0).max(1);
     let peak = f64::from(most) / own.pairs();
     let bin = own.bin();
+    let fill = Series::Quiet.colour(&visuals).gamma_multiply(0.6);
+    let end = own.axis_end();
     let bars: Vec<Bar> = own
         .counts
         .iter()
         .enumerate()
         .map(|(index, count)| {
-            Bar::new((index as f64 + 0.5) * bin, f64::from(*count) / f64::from(most)).width(0.92 * bin)
+            Bar::new((index as f64 + 0.5) * bin, f64::from(*count) / f64::from(most))
+                .width(0.9 * bin)
+                .fill(fill)
+                .stroke(egui::Stroke::NONE)
         })
         .collect();
-    let quiet = Series::Quiet.colour(&visuals);
     const SAMPLES: usize = 160;
-    let places = || (0..=SAMPLES).map(|i| own.end * i as f64 / SAMPLES as f64);
+    let places = || (0..=SAMPLES).map(|i| end * i as f64 / SAMPLES as f64);
     let curve: Vec<[f64; 2]> = places().map(|x| [x, own.kernel(x)]).collect();
     let equal_rank = |x: f64| other.kernel(other.distance_at(own.share_within(x)));
     let others: Vec<[f64; 2]> = places().map(|x| [x, equal_rank(x)]).collect();
@@ -290,8 +308,17 @@ fn plot(ui: &mut egui::Ui, own: &Side<'_>, other: &Side<'_>, size: egui::Vec2) {
     let shares = AxisHints::new_y()
         .placement(HPlacement::Right)
         .label("Share of pairs")
+        .label_spacing(14.0..=20.0)
         .formatter(move |mark: GridMark, _| percent(mark.value * peak));
-    let values = AxisHints::new_y().label("Kernel value").formatter(|mark: GridMark, _| number(mark.value));
+    let values = AxisHints::new_y()
+        .label("Kernel value")
+        .label_spacing(14.0..=20.0)
+        .formatter(|mark: GridMark, _| number(mark.value));
+    let step = plots::even_step(end, f64::from(size.x / 60.0));
+    let distances = AxisHints::new_x()
+        .label(own.axis)
+        .label_spacing(14.0..=22.0)
+        .formatter(|mark: GridMark, _| number(mark.value));
     let plot = Plot::new(own.name)
         .width(size.x)
         .height(size.y)
@@ -301,16 +328,18 @@ fn plot(ui: &mut egui::Ui, own: &Side<'_>, other: &Side<'_>, size: egui::Vec2) {
         .allow_boxed_zoom(false)
         .show_crosshair(false)
         .set_margin_fraction(egui::Vec2::ZERO)
-        .x_axis_label(own.axis)
+        .custom_x_axes(vec![distances])
         .custom_y_axes(vec![values, shares])
-        .x_axis_formatter(|mark: GridMark, _| number(mark.value))
+        .show_grid([false, true])
+        .grid_fade(0.6)
+        .x_grid_spacer(egui_plot::uniform_grid_spacer(move |_| [step; 3]))
         .y_grid_spacer(egui_plot::uniform_grid_spacer(|_| [0.25; 3]))
         .label_formatter(hover)
         .legend(Legend::default().position(Corner::RightTop).follow_insertion_order(true));
     plot.show(ui, |plot| {
-        plot.set_plot_bounds_x(0.0..=own.end);
+        plot.set_plot_bounds_x(0.0..=end);
         plot.set_plot_bounds_y(0.0..=1.05);
-        plot.bar_chart(BarChart::new("Pairs", bars).color(quiet.gamma_multiply(0.55)).allow_hover(false));
+        plot.bar_chart(BarChart::new("Pairs", bars).color(fill).allow_hover(false));
         let own_name = format!("{}, λ = {}", own.name, number(own.lambda));
         let main = own.series.colour(&visuals);
         plot.line(Line::new(own_name, PlotPoints::from(curve)).color(main).width(2.5).id("own"));
@@ -320,7 +349,7 @@ fn plot(ui: &mut egui::Ui, own: &Side<'_>, other: &Side<'_>, size: egui::Vec2) {
         plot.line(
             Line::new(name, PlotPoints::from(others)).color(second).width(1.5).style(dashed).id("other"),
         );
-        if own.tail() < own.end {
+        if own.tail() < end {
             let line = VLine::new(format!("{} is {TAIL}", own.name), own.tail()).color(main).width(1.0);
             plot.vline(line.style(LineStyle::Dotted { spacing: 4.0 }).id("tail"));
         }

@@ -1,11 +1,11 @@
 //! The device against the f64 reference: the difference as a picture, and in words what it means.
 
-use super::plots::{self, number, percent, seconds};
+use super::picture::show_layer;
+use super::plots::{self, number, seconds};
 use super::{View, ViewContext};
-use crate::explorer::canvas::{Drag, Placed, WHOLE};
-use crate::explorer::snapshot::{Layer, LayerId, Needs, Parity, Snapshot};
-use crate::vision::palette::Palette;
-use eframe::egui::{self, Align2, Color32, RichText, Stroke, pos2, vec2};
+use crate::explorer::canvas::{Drag, Placed};
+use crate::explorer::snapshot::{LayerId, Needs, Parity, Snapshot};
+use eframe::egui::{self, Align2, RichText, Stroke, vec2};
 
 /// The view.
 #[derive(Debug, Default)]
@@ -43,20 +43,14 @@ impl View for ParityView {
             };
             summary(ui, snapshot, parity);
             ui.add_space(6.0);
-            let Some(layer) = snapshot.layer(LayerId::Parity) else {
+            if snapshot.layer(LayerId::Parity).is_none() {
                 ui.label(RichText::new("The picture of the difference appears with the next answer.").weak());
                 return;
-            };
-            let bar = 34.0;
-            let size = vec2(ui.available_width(), (ui.available_height() - bar).max(80.0));
-            ui.allocate_ui(size, |ui| {
-                let id = ui.scope_id().with("parity picture");
-                match show_layer(ui, context, id, &[LayerId::Parity], Drag::Pan) {
-                    Some(placed) => mark(ui, &placed, snapshot, parity),
-                    None => plots::empty(ui, "No picture", "Open a picture to see where the two differ."),
-                }
-            });
-            colour_bar(ui, layer);
+            }
+            let id = ui.scope_id().with("parity picture");
+            if let Some(placed) = show_layer(ui, context, id, &[LayerId::Parity], Drag::Pan) {
+                mark(ui, &placed, snapshot, parity);
+            }
         });
     }
 }
@@ -100,15 +94,11 @@ fn summary(ui: &mut egui::Ui, snapshot: &Snapshot, parity: &Parity) {
     let cols = snapshot.grid.cols().max(1);
     plots::figures(ui, |ui| {
         let colour = if fine { ui.visuals().strong_text_color() } else { ui.visuals().error_fg_color };
-        ui.vertical(|ui| {
-            ui.spacing_mut().item_spacing.y = 1.0;
-            ui.label(RichText::new("Verdict").small().weak());
-            ui.label(RichText::new(word).strong().color(colour));
-        });
+        plots::coloured_figure(ui, "Verdict", word, colour);
         plots::figure(ui, "Relative error", number(parity.relative))
             .on_hover_text("‖device − reference‖ / ‖reference‖ over all heads");
-        plots::figure(ui, "Largest deviation", percent(parity.worst))
-            .on_hover_text("Largest difference of one token, in percent of the row's largest magnitude");
+        plots::figure(ui, "Largest deviation", format!("{} of the largest value", number(parity.worst)))
+            .on_hover_text("Largest difference of one token, over the row's largest magnitude");
         plots::figure(
             ui,
             "Where",
@@ -122,7 +112,7 @@ fn summary(ui: &mut egui::Ui, snapshot: &Snapshot, parity: &Parity) {
     ui.label(sentence);
 }
 
-/// Marks the query and the token with the largest deviation.
+/// Marks the token with the largest deviation.
 fn mark(ui: &egui::Ui, placed: &Placed, snapshot: &Snapshot, parity: &Parity) {
     let painter = ui.painter().with_clip_rect(placed.clip.intersect(ui.clip_rect()));
     // Two rings, one in each of the theme's extremes, are seen on any picture.
@@ -136,7 +126,7 @@ fn mark(ui: &egui::Ui, placed: &Placed, snapshot: &Snapshot, parity: &Parity) {
         painter.rect_stroke(ring, 3.0, Stroke::new(3.0, outer), egui::StrokeKind::Outside);
         painter.rect_stroke(ring, 3.0, Stroke::new(1.5, inner), egui::StrokeKind::Outside);
         let label = "largest deviation";
-        let font = egui::TextStyle::Small.resolve(ui.style());
+        let font = egui::FontId::proportional(plots::CAPTION);
         let galley = painter.layout_no_wrap(label.into(), font, inner);
         let to_the_left = ring.right() + galley.size().x + 14.0 > placed.clip.right();
         let at = if to_the_left {
@@ -149,63 +139,6 @@ fn mark(ui: &egui::Ui, placed: &Placed, snapshot: &Snapshot, parity: &Parity) {
         painter.rect_filled(space.expand2(vec2(4.0, 2.0)), 3.0, outer.gamma_multiply(0.8));
         painter.galley(space.min, galley, inner);
     }
-    if let Some(cell) = screen(snapshot.query_token) {
-        painter.circle_stroke(cell.center(), 6.0, Stroke::new(3.5, outer));
-        painter.circle_stroke(cell.center(), 6.0, Stroke::new(1.5, inner));
-    }
-}
-
-/// The layer's colours with the numbers at their ends.
-fn colour_bar(ui: &mut egui::Ui, layer: &Layer) {
-    let width = ui.available_width().min(360.0);
-    ui.horizontal(|ui| {
-        let (low, high) = (f64::from(layer.range.0), f64::from(layer.range.1));
-        ui.label(RichText::new(number(low)).small());
-        let (bar, _) = ui.allocate_exact_size(vec2(width - 120.0, 10.0), egui::Sense::hover());
-        let steps = 48;
-        for step in 0..steps {
-            let t = (f64::from(step) + 0.5) / f64::from(steps);
-            let [r, g, b] = if layer.grey { [(t * 255.0) as u8; 3] } else { layer.palette.colour(t) };
-            let x = |step: i32| bar.left() + bar.width() * step as f32 / steps as f32;
-            let piece = egui::Rect::from_min_max(pos2(x(step), bar.top()), pos2(x(step + 1), bar.bottom()));
-            ui.painter().rect_filled(piece, 0.0, Color32::from_rgb(r, g, b));
-        }
-        let frame = ui.visuals().widgets.noninteractive.bg_stroke;
-        ui.painter().rect_stroke(bar, 0.0, frame, egui::StrokeKind::Outside);
-        ui.label(RichText::new(number(high)).small());
-        let zero = if layer.palette == Palette::Diverging { ", 0 in the middle" } else { "" };
-        let log = if layer.log { "log₁₀ of " } else { "" };
-        ui.label(RichText::new(format!("{log}device − reference, heads fused{zero}")).small().weak());
-    });
-}
-
-/// The photograph with layers over it, panned and zoomed as all pictures are; `None` without a photograph.
-fn show_layer(
-    ui: &mut egui::Ui,
-    context: &mut ViewContext<'_>,
-    id: egui::Id,
-    layers: &[LayerId],
-    drag: Drag,
-) -> Option<Placed> {
-    let (photo, size) = context.textures.photo().map(|p| (p.id, p.size))?;
-    let space = ui.available_rect_before_wrap();
-    let placed = context.canvas.place(ui, id, space, size, drag);
-    let painter = ui.painter().with_clip_rect(space.intersect(ui.clip_rect()));
-    painter.image(photo, placed.rect, WHOLE, Color32::WHITE);
-    let Some(snapshot) = context.snapshot.filter(|_| !context.canvas.peek) else { return Some(placed) };
-    let look = &context.settings.look;
-    for layer in layers.iter().filter_map(|id| snapshot.layer(*id)) {
-        let texture = context.textures.layer(layer, look.smooth);
-        // Cells tile the photograph; the last row and column may reach past its edge.
-        let grid = &snapshot.grid;
-        let (cells, working) = ([grid.cols() as u32, grid.rows() as u32], grid.working_size());
-        let past = |cells: u32, side: u32| (cells * grid.stride()) as f32 / side.max(1) as f32;
-        let reach = vec2(past(cells[0], working.x), past(cells[1], working.y));
-        let rect = egui::Rect::from_min_size(placed.rect.min, placed.rect.size() * reach);
-        let painter = painter.with_clip_rect(placed.rect.intersect(painter.clip_rect()));
-        painter.image(texture, rect, WHOLE, Color32::WHITE.gamma_multiply(look.opacity));
-    }
-    Some(placed)
 }
 
 #[cfg(test)]

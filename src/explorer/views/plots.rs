@@ -1,50 +1,20 @@
-//! What the plots and tables of the explorer have in common: numbers as people read them, formulas, colours of series,
-//! captioned figures, and what a view shows while it has nothing to show.
+//! What the plots and tables of the explorer have in common: numbers as people read them, colours of series, captioned
+//! figures, and what a view shows while it has nothing to show.
 
+use crate::explorer::widgets::significant;
 use crate::vision::colour::srgb_from_polar;
-use eframe::egui::text::{LayoutJob, TextFormat};
-use eframe::egui::{self, Align, Color32, FontId, RichText, TextStyle, Visuals};
+use eframe::egui::{self, Align, Color32, FontId, RichText, TextStyle, Visuals, vec2};
 
-/// Exponents that are written out: 0.001 to 9999.
-const PLAIN_EXPONENTS: std::ops::Range<i32> = -3..4;
+/// Size of captions, small print and the letters inside a chart, in points.
+pub(super) const CAPTION: f32 = 11.0;
 
-/// A number with three significant digits (fewer where they are zeros): `0.1`, `12.3`, `1540`, `3.12·10⁻⁶`.
+/// A number with three significant digits, as everywhere in the explorer; in words where it is none.
 pub(super) fn number(x: f64) -> String {
-    if x == 0.0 || !x.is_finite() {
-        return if x.is_nan() {
-            "not a number".into()
-        } else if x == 0.0 {
-            "0".into()
-        } else {
-            (if x > 0.0 { "∞" } else { "−∞" }).into()
-        };
+    match x {
+        _ if x.is_nan() => "not a number".into(),
+        _ if x.is_infinite() => (if x > 0.0 { "∞" } else { "−∞" }).into(),
+        _ => significant(x, 3),
     }
-    // Rounded first, so that 0.9996 has the exponent of 1.
-    let written = format!("{:.2e}", x.abs());
-    let (mantissa, exponent) = written.split_once('e').unwrap_or((&written, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let sign = if x < 0.0 { "−" } else { "" };
-    if PLAIN_EXPONENTS.contains(&exponent) {
-        let decimals = (2 - exponent).max(0) as usize;
-        return format!("{sign}{}", trimmed(&format!("{:.decimals$}", x.abs())));
-    }
-    match trimmed(mantissa) {
-        "1" => format!("{sign}{}", power_of_ten(exponent)),
-        mantissa => format!("{sign}{mantissa}·{}", power_of_ten(exponent)),
-    }
-}
-
-fn trimmed(written: &str) -> &str {
-    if written.contains('.') { written.trim_end_matches('0').trim_end_matches('.') } else { written }
-}
-
-/// `10⁻⁶`.
-pub(super) fn power_of_ten(exponent: i32) -> String {
-    const DIGITS: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
-    let raised = exponent.unsigned_abs().to_string();
-    let raised = raised.bytes().map(|digit| DIGITS[usize::from(digit - b'0') % 10]);
-    let sign = if exponent < 0 { "⁻" } else { "" };
-    format!("10{sign}{}", raised.collect::<String>())
 }
 
 /// A share of 1 in percent: `87 %`, `3.4 %`, `0.02 %`; never 0 % or 100 % where it is not quite that.
@@ -56,8 +26,8 @@ pub(super) fn percent(share: f64) -> String {
         _ if x < 0.01 => "below 0.01 %".into(),
         _ if x < 1.0 => format!("{x:.2} %"),
         _ if x < 10.0 => format!("{x:.1} %"),
-        _ if x >= 99.95 && x < 100.0 => "almost 100 %".into(),
-        _ if x >= 99.0 && x < 100.0 => format!("{x:.1} %"),
+        _ if (99.95..100.0).contains(&x) => "almost 100 %".into(),
+        _ if (99.0..100.0).contains(&x) => format!("{x:.1} %"),
         _ => format!("{x:.0} %"),
     }
 }
@@ -83,38 +53,16 @@ pub(super) fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// A formula as it is laid out: letters that Unicode has raised or lowered but the fonts lack are set smaller, at the
-/// height they belong.
-pub(super) fn formula(ui: &egui::Ui, text: &str) -> LayoutJob {
-    let font = TextStyle::Body.resolve(ui.style());
-    let colour = ui.visuals().text_color();
-    let small = FontId::new(0.72 * font.size, font.family.clone());
-    let mut job = LayoutJob::default();
-    for letter in text.chars() {
-        let (written, place) = match letter {
-            'ᵢ' => ("i", Some(Align::BOTTOM)),
-            'ⱼ' => ("j", Some(Align::BOTTOM)),
-            'ₖ' => ("k", Some(Align::BOTTOM)),
-            'ₗ' => ("l", Some(Align::BOTTOM)),
-            'ₘ' => ("m", Some(Align::BOTTOM)),
-            'ₙ' => ("n", Some(Align::BOTTOM)),
-            'ᵀ' => ("T", Some(Align::TOP)),
-            '\u{302}' => ("^", Some(Align::TOP)),
-            '∛' => ("³√", None),
-            '∗' => ("*", None),
-            _ => {
-                let plain = TextFormat::simple(font.clone(), colour);
-                job.append(letter.encode_utf8(&mut [0; 4]), 0.0, plain);
-                continue;
-            }
-        };
-        let format = match place {
-            Some(valign) => TextFormat { valign, ..TextFormat::simple(small.clone(), colour) },
-            None => TextFormat::simple(font.clone(), colour),
-        };
-        job.append(written, 0.0, format);
-    }
-    job
+/// Quiet small print.
+pub(super) fn caption(text: impl Into<String>) -> RichText {
+    RichText::new(text).size(CAPTION).weak()
+}
+
+/// Marks along an axis at 1, 2 or 5 times a power of ten, about `count` of them from 0 to `end`.
+pub(super) fn even_step(end: f64, count: f64) -> f64 {
+    let rough = (end / count).max(f64::MIN_POSITIVE);
+    let decade = 10f64.powf(rough.log10().floor());
+    [1.0, 2.0, 5.0, 10.0].into_iter().map(|x| x * decade).find(|step| *step >= rough).unwrap_or(rough)
 }
 
 /// The colours of series, the same in every plot.
@@ -156,18 +104,35 @@ pub(super) fn text_on(fill: Color32) -> Color32 {
 
 /// A figure with its caption above, for rows of figures.
 pub(super) fn figure(ui: &mut egui::Ui, caption: &str, value: impl Into<String>) -> egui::Response {
-    let column = ui.vertical(|ui| {
-        ui.spacing_mut().item_spacing.y = 1.0;
-        ui.add(egui::Label::new(RichText::new(caption).small().weak()).extend());
-        ui.add(egui::Label::new(RichText::new(value.into()).strong()).extend());
-    });
-    column.response
+    let colour = ui.visuals().strong_text_color();
+    coloured_figure(ui, caption, value, colour)
+}
+
+/// The same with a colour that says something about the value.
+pub(super) fn coloured_figure(
+    ui: &mut egui::Ui,
+    caption: &str,
+    value: impl Into<String>,
+    colour: Color32,
+) -> egui::Response {
+    // Laid out by hand: a row can break before something only if it knows its size beforehand.
+    let (value, weak) = (value.into(), ui.visuals().weak_text_color());
+    let words = format!("{caption}: {value}");
+    let above = ui.painter().layout_no_wrap(caption.into(), FontId::proportional(CAPTION), weak);
+    let below = ui.painter().layout_no_wrap(value, TextStyle::Body.resolve(ui.style()), colour);
+    let size = vec2(above.size().x.max(below.size().x), above.size().y + below.size().y + 1.0);
+    let (space, response) = ui.allocate_exact_size(size, egui::Sense::hover());
+    let value_at = space.left_bottom() - vec2(0.0, below.size().y);
+    ui.painter().galley(space.min, above, weak);
+    ui.painter().galley(value_at, below, colour);
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Label, true, &words));
+    response
 }
 
 /// A row of figures that breaks into lines where it must.
 pub(super) fn figures(ui: &mut egui::Ui, add: impl FnOnce(&mut egui::Ui)) {
     ui.horizontal_wrapped(|ui| {
-        ui.spacing_mut().item_spacing = egui::vec2(24.0, 6.0);
+        ui.spacing_mut().item_spacing = vec2(24.0, 6.0);
         add(ui);
     });
 }
@@ -202,21 +167,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_keep_three_digits_and_lose_zeros() {
-        let cases = [
-            (0.0, "0"),
-            (1.0, "1"),
-            (0.1, "0.1"),
-            (0.9996, "1"),
-            (12.34, "12.3"),
-            (1540.0, "1540"),
-            (3.123e-6, "3.12·10⁻⁶"),
-            (1e-9, "10⁻⁹"),
-            (-2.5e7, "−2.5·10⁷"),
-            (f64::INFINITY, "∞"),
-        ];
+    fn numbers_have_three_digits_and_words_where_they_are_none() {
+        let cases =
+            [(0.0, "0"), (0.1, "0.1"), (12.34, "12.3"), (3.123e-6, "3.12e-6"), (f64::NAN, "not a number")];
         for (x, expected) in cases {
             assert_eq!(number(x), expected, "{x}");
+        }
+    }
+
+    #[test]
+    fn steps_of_an_axis_are_round() {
+        for (end, expected) in [(10.0, 2.0), (3.2, 1.0), (0.97, 0.2), (48.0, 10.0)] {
+            assert!((even_step(end, 5.0) / expected - 1.0).abs() < 1e-9, "{end}: {}", even_step(end, 5.0));
         }
     }
 

@@ -5,24 +5,27 @@ use super::plots::{self, Series, percent, seconds};
 use super::{View, ViewContext};
 use crate::backend::StepTime;
 use crate::explorer::snapshot::{Needs, Snapshot};
+use crate::explorer::widgets::formula_layout;
 use crate::graph::{Kind, Schedule, Step, device_bytes, human_bytes};
-use eframe::egui::{
-    self, Align2, Color32, CornerRadius, FontId, Pos2, Rect, RichText, Stroke, StrokeKind, pos2, vec2,
-};
+use eframe::egui::{self, Align2, Color32, CornerRadius, FontId, Pos2, Rect, RichText, Stroke, pos2, vec2};
 use std::f32::consts::FRAC_PI_2;
 
 /// Height of a row.
 const ROW: f32 = 20.0;
-/// Width of the column of names.
-const NAMES: f32 = 264.0;
-/// Height of the passes' names.
-const TITLES: f32 = 132.0;
+/// Most and least width of the column of names.
+const NAMES: (f32, f32) = (264.0, 120.0);
+/// Most height of the passes' names.
+const TITLES: f32 = 164.0;
 /// Height of the bars that show the passes' times.
 const TIMES: f32 = 34.0;
 /// Narrowest column of a pass.
 const NARROWEST: f32 = 15.0;
 /// Letters of a pass's name that fit into [`TITLES`].
-const LETTERS: usize = 22;
+const LETTERS: usize = 24;
+
+/// Width of the card that explains a pass or a tensor, and of the captions in it.
+const CARD: f32 = 380.0;
+const FACTS: f32 = 92.0;
 
 /// What the horizontal axis counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,23 +55,27 @@ impl Rows {
 /// The view.
 #[derive(Debug)]
 pub(super) struct ScheduleView {
-    shown: usize,
+    /// Program to show; `None` = the last, which runs for every click.
+    shown: Option<usize>,
     axis: Axis,
     rows: Rows,
     filter: String,
     external: bool,
     zoom: f32,
+    /// Whether the filter changed, so that what it found must come into sight.
+    jump: bool,
 }
 
 impl Default for ScheduleView {
     fn default() -> Self {
         Self {
-            shown: 0,
+            shown: None,
             axis: Axis::default(),
             rows: Rows::default(),
             filter: String::new(),
             external: true,
             zoom: 1.0,
+            jump: false,
         }
     }
 }
@@ -98,13 +105,13 @@ impl View for ScheduleView {
                     "The engine answered without running a program. The schedule appears with its next run.";
                 return plots::empty(ui, "Nothing ran", hint);
             }
-            self.shown = self.shown.min(snapshot.schedules.len().saturating_sub(1));
-            let times = times(snapshot);
-            let schedule = &snapshot.schedules[self.shown];
-            let times = times[self.shown];
+            let last = snapshot.schedules.len() - 1;
+            let shown = self.shown.unwrap_or(last).min(last);
+            let schedule = &snapshot.schedules[shown];
+            let times = times(snapshot)[shown];
             totals(ui, snapshot, schedule, times);
             ui.add_space(4.0);
-            self.bar(ui, snapshot, times.is_some());
+            self.bar(ui, snapshot, shown, times.is_some());
             ui.add_space(4.0);
             self.chart(ui, schedule, times);
         });
@@ -156,36 +163,45 @@ fn totals(ui: &mut egui::Ui, snapshot: &Snapshot, schedule: &Schedule, times: Op
 }
 
 impl ScheduleView {
-    fn bar(&mut self, ui: &mut egui::Ui, snapshot: &Snapshot, timed: bool) {
+    fn bar(&mut self, ui: &mut egui::Ui, snapshot: &Snapshot, shown: usize, timed: bool) {
         ui.horizontal_wrapped(|ui| {
+            ui.style_mut().wrap_mode = Some(egui::TextWrapMode::Extend);
             if snapshot.schedules.len() > 1 {
                 let label = |index: usize| snapshot.schedules.get(index).map_or("", |s| s.label.as_str());
-                egui::ComboBox::from_id_salt("program").selected_text(label(self.shown)).show_ui(ui, |ui| {
+                let name = ui.label("Program");
+                let programs = egui::ComboBox::from_id_salt("program").selected_text(label(shown));
+                let programs = programs.show_ui(ui, |ui| {
                     for index in 0..snapshot.schedules.len() {
-                        ui.selectable_value(&mut self.shown, index, label(index));
+                        if ui.selectable_label(shown == index, label(index)).clicked() {
+                            self.shown = Some(index);
+                        }
                     }
                 });
+                programs.response.labelled_by(name.id);
                 ui.separator();
             }
             ui.label("Across");
             ui.selectable_value(&mut self.axis, Axis::Passes, "Passes");
-            let time = ui.add_enabled_ui(timed, |ui| {
-                ui.selectable_value(&mut self.axis, Axis::Time, "Time")
-                    .on_hover_text("Columns as wide as passes are long");
-            });
-            time.response.on_disabled_hover_text("This answer has no times of single passes");
+            let time = egui::Button::selectable(self.axis == Axis::Time, "Time");
+            let time = ui.add_enabled(timed, time).on_hover_text("Columns as wide as passes are long");
+            let time = time.on_disabled_hover_text("This answer has no times of single passes");
+            if time.clicked() {
+                self.axis = Axis::Time;
+            }
             ui.separator();
             ui.label("Rows");
             for (rows, name, about) in Rows::ALL {
                 ui.selectable_value(&mut self.rows, rows, name).on_hover_text(about);
             }
             ui.separator();
-            ui.add_enabled_ui(self.rows != Rows::Slots, |ui| {
-                ui.checkbox(&mut self.external, "Inputs and constants");
-            });
+            let external = egui::Checkbox::new(&mut self.external, "Inputs and constants");
+            ui.add_enabled(self.rows != Rows::Slots, external)
+                .on_disabled_hover_text("Memory slots hold what lives between passes only");
             ui.separator();
+            ui.label("Zoom");
+            ui.spacing_mut().slider_width = 80.0;
             let slider = egui::Slider::new(&mut self.zoom, 1.0..=20.0).logarithmic(true).show_value(false);
-            let zoom = ui.add(slider.text("Zoom"));
+            let zoom = ui.add(slider);
             if zoom.double_clicked() {
                 self.zoom = 1.0;
             }
@@ -193,14 +209,14 @@ impl ScheduleView {
             let filter =
                 egui::TextEdit::singleline(&mut self.filter).hint_text("Filter").desired_width(150.0);
             let about = "Part of a tensor's or a kernel's name: kernels bring the tensors they touch";
-            ui.add(filter).on_hover_text(about);
+            self.jump |= ui.add(filter).on_hover_text(about).changed();
             if !self.filter.is_empty() && ui.button("Clear").clicked() {
                 self.filter.clear();
             }
         });
     }
 
-    fn chart(&self, ui: &mut egui::Ui, schedule: &Schedule, times: Option<&[StepTime]>) {
+    fn chart(&mut self, ui: &mut egui::Ui, schedule: &Schedule, times: Option<&[StepTime]>) {
         let found = Found::new(schedule, &self.filter);
         let rows = self.rows(schedule, &found);
         if rows.is_empty() {
@@ -209,25 +225,37 @@ impl ScheduleView {
         }
         let by_time = times.filter(|_| self.axis == Axis::Time);
         let steps = schedule.steps.len();
+        let names = (0.34 * ui.available_width()).clamp(NAMES.1, NAMES.0);
         let narrowest = if by_time.is_some() { 0.0 } else { NARROWEST * steps as f32 };
-        let width = (ui.available_width() - NAMES - 14.0).max(narrowest).max(120.0) * self.zoom;
+        let width = (ui.available_width() - names - 14.0).max(narrowest).max(120.0) * self.zoom;
+        let small = FontId::proportional(plots::CAPTION);
+        let length = |step: &Step| {
+            let name = shortened(step.kernel.name, LETTERS);
+            ui.painter().layout_no_wrap(name, small.clone(), Color32::PLACEHOLDER).size().x
+        };
+        let titles = (schedule.steps.iter().map(length).fold(30.0, f32::max) + 10.0).min(TITLES);
         let chart = Chart {
+            names,
+            titles,
             schedule,
             times,
             rows,
             found,
             edges: edges(steps, by_time, width),
             by_time: by_time.is_some(),
+            slots: self.rows == Rows::Slots,
         };
-        let size = vec2(NAMES + width, TITLES + TIMES + ROW * chart.rows.len() as f32);
-        egui::ScrollArea::both().id_salt("lifetimes").auto_shrink([false, false]).show_viewport(
-            ui,
-            |ui, seen| {
-                ui.set_min_size(size);
-                let origin = ui.min_rect().min;
-                chart.draw(ui, origin, seen.translate(origin.to_vec2()));
-            },
-        );
+        let size = vec2(names + width, titles + TIMES + ROW * chart.rows.len() as f32);
+        let mut area = egui::ScrollArea::both().id_salt("lifetimes").auto_shrink([false, false]);
+        if std::mem::take(&mut self.jump) && !self.filter.is_empty() {
+            let most = (size.x - ui.available_width()).max(0.0);
+            area = area.scroll_offset(vec2((chart.first_found() - NARROWEST).clamp(0.0, most), 0.0));
+        }
+        area.show_viewport(ui, |ui, seen| {
+            ui.set_min_size(size);
+            let origin = ui.min_rect().min;
+            chart.draw(ui, origin, seen.translate(origin.to_vec2()));
+        });
     }
 
     fn rows(&self, schedule: &Schedule, found: &Found) -> Vec<Row> {
@@ -254,7 +282,7 @@ impl ScheduleView {
             .collect();
         match self.rows {
             Rows::Size => {
-                ids.sort_by_key(|&(id, span)| (std::cmp::Reverse(device_bytes(&schedule.tensors[id])), span))
+                ids.sort_by_key(|&(id, span)| (std::cmp::Reverse(device_bytes(&schedule.tensors[id])), span));
             }
             _ => ids.sort_by_key(|&(id, span)| (span, id)),
         }
@@ -323,7 +351,10 @@ struct Chart<'a> {
     rows: Vec<Row>,
     found: Found,
     edges: Vec<f32>,
+    names: f32,
+    titles: f32,
     by_time: bool,
+    slots: bool,
 }
 
 /// The colours and fonts of a chart.
@@ -342,17 +373,16 @@ struct Ink {
 impl Ink {
     fn of(ui: &egui::Ui) -> Self {
         let visuals = ui.visuals();
-        let size = |style: egui::TextStyle| style.resolve(ui.style()).size;
         Self {
             text: visuals.text_color(),
             weak: visuals.weak_text_color(),
-            line: visuals.widgets.noninteractive.bg_stroke.color,
+            line: visuals.widgets.noninteractive.bg_stroke.color.gamma_multiply(0.7),
             back: visuals.panel_fill,
             stripe: visuals.faint_bg_color,
             mark: visuals.selection.bg_fill.gamma_multiply(0.35),
             time: Series::Main.colour(visuals),
-            body: FontId::proportional(size(egui::TextStyle::Body)),
-            small: FontId::proportional(size(egui::TextStyle::Small)),
+            body: egui::TextStyle::Body.resolve(ui.style()),
+            small: FontId::proportional(plots::CAPTION),
         }
     }
 }
@@ -362,10 +392,10 @@ impl Chart<'_> {
     fn draw(&self, ui: &mut egui::Ui, origin: Pos2, seen: Rect) {
         let ink = Ink::of(ui);
         let response = ui.interact(seen, ui.scope_id().with("chart"), egui::Sense::hover());
-        let body = Rect::from_min_max(seen.min + vec2(NAMES, TITLES + TIMES), seen.max);
+        let body = Rect::from_min_max(seen.min + vec2(self.names, self.titles + TIMES), seen.max);
         let head = Rect::from_min_max(pos2(body.left(), seen.top()), pos2(seen.right(), body.top()));
-        let left = origin.x + NAMES;
-        let top = origin.y + TITLES + TIMES;
+        let left = origin.x + self.names;
+        let top = origin.y + self.titles + TIMES;
         let pointer = response.hover_pos();
         let step = pointer.filter(|at| at.x >= body.left()).and_then(|at| self.step_at(at.x - left));
         let line = pointer.filter(|at| at.y >= body.top()).map(|at| ((at.y - top) / ROW).floor() as usize);
@@ -378,7 +408,13 @@ impl Chart<'_> {
         self.draw_names(ui, &ink, seen, top, row);
         let axis = if self.by_time { "Time →" } else { "Pass →" };
         let corner = pos2(seen.left() + 4.0, body.top() - 6.0);
-        ui.painter().text(corner, Align2::LEFT_BOTTOM, "Tensor", ink.small.clone(), ink.weak);
+        ui.painter().text(
+            corner,
+            Align2::LEFT_BOTTOM,
+            if self.slots { "Memory slot" } else { "Tensor" },
+            ink.small.clone(),
+            ink.weak,
+        );
         let corner = pos2(body.left() - 8.0, body.top() - 6.0);
         ui.painter().text(corner, Align2::RIGHT_BOTTOM, axis, ink.small.clone(), ink.weak);
 
@@ -393,6 +429,15 @@ impl Chart<'_> {
             }
             _ => {}
         }
+    }
+
+    /// Where the first bar begins.
+    fn first_found(&self) -> f32 {
+        let spans = self.rows.iter().flat_map(|row| &row.tensors).filter_map(|&id| self.schedule.spans[id]);
+        spans
+            .map(|(from, _)| self.edges[from])
+            .fold(f32::INFINITY, f32::min)
+            .min(self.edges[self.edges.len() - 1])
     }
 
     fn step_at(&self, x: f32) -> Option<usize> {
@@ -460,12 +505,8 @@ impl Chart<'_> {
                 }
                 let rect = bar(from, to);
                 painter.rect_filled(rect, CornerRadius::same(3), colour);
-                if self.schedule.tensors[id].kind == Kind::Output {
-                    let frame = Stroke::new(1.0, ink.text);
-                    painter.rect_stroke(rect, CornerRadius::same(3), frame, StrokeKind::Inside);
-                }
                 let shown = rect.intersect(body);
-                if self.rows[index].tensors.len() > 1 && shown.width() > 34.0 {
+                if self.slots && shown.width() > 34.0 {
                     let name = &self.schedule.tensors[id].name;
                     let ink_on = plots::text_on(colour);
                     let clipped =
@@ -480,7 +521,7 @@ impl Chart<'_> {
     fn colour(&self, ui: &egui::Ui, id: usize) -> Color32 {
         match (self.schedule.tensors[id].kind, self.schedule.slot_of[id]) {
             (Kind::Transient, Some(slot)) => Series::Numbered(slot).colour(ui.visuals()),
-            (Kind::Output, _) => Series::Main.colour(ui.visuals()),
+            (Kind::Output, _) => ui.visuals().strong_text_color(),
             _ => Series::Quiet.colour(ui.visuals()),
         }
     }
@@ -520,10 +561,10 @@ impl Chart<'_> {
     }
 
     fn draw_names(&self, ui: &egui::Ui, ink: &Ink, seen: Rect, top: f32, hovered: Option<usize>) {
-        let column = Rect::from_min_max(seen.min, pos2(seen.left() + NAMES, seen.bottom()));
+        let column = Rect::from_min_max(seen.min, pos2(seen.left() + self.names, seen.bottom()));
         let painter = ui.painter().with_clip_rect(column.intersect(ui.clip_rect()));
         painter.rect_filled(column, 0.0, ink.back);
-        let below = Rect::from_min_max(pos2(seen.left(), seen.top() + TITLES + TIMES), column.max);
+        let below = Rect::from_min_max(pos2(seen.left(), seen.top() + self.titles + TIMES), column.max);
         self.draw_lines(ui, ink, below, top, hovered);
         let painter = painter.with_clip_rect(below.intersect(ui.clip_rect()));
         for index in self.lines_in(below, top) {
@@ -564,36 +605,32 @@ impl Chart<'_> {
 
     fn pass_card(&self, ui: &mut egui::Ui, index: usize) {
         let step: &Step = &self.schedule.steps[index];
-        ui.set_max_width(420.0);
-        ui.label(RichText::new(format!("{index}  {}", step.kernel.name)).strong());
-        ui.label(plots::formula(ui, step.kernel.formula));
+        ui.set_width(CARD);
+        ui.label(RichText::new(format!("Pass {index}: {}", step.kernel.name)).strong());
+        // Signs that no font here has.
+        let formula = step.kernel.formula.replace('\u{302}', "^").replace('∗', "*").replace('∛', "³√");
+        let size = egui::TextStyle::Body.resolve(ui.style()).size;
+        ui.add(egui::Label::new(formula_layout(&formula, size, ui.visuals().text_color())).wrap());
         ui.add_space(4.0);
-        egui::Grid::new("pass").spacing([14.0, 3.0]).show(ui, |ui| {
-            let mut line = |caption: &str, value: String| {
-                ui.label(RichText::new(caption).weak());
-                ui.add(egui::Label::new(value).wrap());
-                ui.end_row();
-            };
-            if let Some(time) = self.times.and_then(|times| times.get(index)) {
-                let all: f64 = self.times.into_iter().flatten().map(|t| t.seconds).sum();
-                let share = if all > 0.0 { time.seconds / all } else { 0.0 };
-                line("Variant", time.variant.into());
-                line("Time", format!("{}, {} of all passes", seconds(time.seconds), percent(share)));
-            }
-            let cost = (step.kernel.cost)(&step.dims, &step.params);
-            line("Moves at least", human_bytes(cost.bytes.max(0.0) as u64));
-            line("Work", format!("{} floating-point operations", plots::number(cost.flop)));
-            let sizes: Vec<String> =
-                step.dims.iter().map(|(name, size)| format!("{name} = {size}")).collect();
-            line("Sizes", sizes.join(", "));
-            line("Reads", self.names(step.reads()));
-            line("Writes", self.names(step.writes()));
-        });
+        let mut line = |caption: &str, value: String| fact(ui, caption, &value);
+        if let Some(time) = self.times.and_then(|times| times.get(index)) {
+            let all: f64 = self.times.into_iter().flatten().map(|t| t.seconds).sum();
+            let share = if all > 0.0 { time.seconds / all } else { 0.0 };
+            line("Variant", time.variant.into());
+            line("Time", format!("{}, {} of all passes", seconds(time.seconds), percent(share)));
+        }
+        let cost = (step.kernel.cost)(&step.dims, &step.params);
+        line("Moves at least", human_bytes(cost.bytes.max(0.0) as u64));
+        line("Work", format!("{} floating-point operations", plots::number(cost.flop)));
+        let sizes: Vec<String> = step.dims.iter().map(|(name, size)| format!("{name} = {size}")).collect();
+        line("Sizes", sizes.join(", "));
+        line("Reads", self.names(step.reads()));
+        line("Writes", self.names(step.writes()));
     }
 
     fn tensor_card(&self, ui: &mut egui::Ui, id: usize) {
         let info = &self.schedule.tensors[id];
-        ui.set_max_width(420.0);
+        ui.set_width(CARD);
         ui.label(RichText::new(&info.name).strong());
         let touching = |write: bool| {
             let mut names: Vec<String> = Vec::new();
@@ -621,22 +658,30 @@ impl Chart<'_> {
             (Kind::Constant, _) => "a constant of the program".into(),
             (Kind::Output, _) => "an output: kept after the run".into(),
         };
-        egui::Grid::new("tensor").spacing([14.0, 3.0]).show(ui, |ui| {
-            let mut line = |caption: &str, value: String| {
-                ui.label(RichText::new(caption).weak());
-                ui.add(egui::Label::new(value).wrap());
-                ui.end_row();
-            };
-            line("Shape", format!("{} {:?}", info.shape, info.dtype));
-            line("Size", human_bytes(device_bytes(info)));
-            line("Memory", place);
-            if let Some((from, to)) = self.schedule.spans[id] {
-                line("In use", format!("pass {from} to {to}"));
-            }
-            line("Written by", touching(true));
-            line("Read by", touching(false));
-        });
+        let mut line = |caption: &str, value: String| fact(ui, caption, &value);
+        line("Shape", format!("{} {:?}", info.shape, info.dtype));
+        line("Size", human_bytes(device_bytes(info)));
+        line("Memory", place);
+        if let Some((from, to)) = self.schedule.spans[id] {
+            let passes = if from == to { format!("pass {from}") } else { format!("pass {from} to {to}") };
+            line("In use", passes);
+        }
+        line("Written by", touching(true));
+        line("Read by", touching(false));
     }
+}
+
+/// A line of a card: what it is, and the value, which wraps beside it.
+fn fact(ui: &mut egui::Ui, caption: &str, value: &str) {
+    ui.horizontal_top(|ui| {
+        let height = ui.text_style_height(&egui::TextStyle::Body);
+        let layout = egui::Layout::left_to_right(egui::Align::Min);
+        ui.allocate_ui_with_layout(vec2(FACTS, height), layout, |ui| {
+            ui.set_min_width(FACTS);
+            ui.label(RichText::new(caption).weak());
+        });
+        ui.add(egui::Label::new(value).wrap());
+    });
 }
 
 /// The beginning of a name, with an ellipsis where it goes on.

@@ -45,21 +45,21 @@ impl MaskTopology {
     /// Lets the tool in hand work.
     pub(super) fn gesture(&mut self, ui: &egui::Ui, placed: &Placed, context: &mut ViewContext<'_>) {
         if self.tool == Tool::Query {
+            // The picture itself chooses the query.
             self.gesture = None;
-            if let Some(pixel) = placed.clicked() {
-                *context.query = pixel;
-            }
             return;
+        }
+        if let Some(pixel) = placed.right_clicked() {
+            context.canvas.wanted_reference = Some(pixel);
         }
         let (places, up) = trail(ui, self.gesture.is_some());
         let pressed = ui.input(|i| i.pointer.button_pressed(PointerButton::Primary));
         let response = &placed.response;
         let mine = response.is_pointer_button_down_on() || response.clicked();
         let mut places = places.into_iter().map(|at| place(placed, at));
-        if self.gesture.is_none() && pressed && mine && !ui.input(|i| i.key_down(Key::Space)) {
-            if let Some(at) = places.next() {
-                self.gesture = Some(self.begin(placed, context, at));
-            }
+        let begins = self.gesture.is_none() && pressed && mine && !ui.input(|i| i.key_down(Key::Space));
+        if begins && let Some(at) = places.next() {
+            self.gesture = Some(self.begin(placed, context, at));
         }
         for at in places {
             self.go_on(placed, context, at);

@@ -1,9 +1,10 @@
 //! The mask as a matrix: which region sees which, with counts, and the same to scale.
 
+use super::MaskTopology;
 use super::toolbar::{chip_at, hatched};
-use super::{MaskTopology, grouped};
 use crate::explorer::mask::MaskDocument;
 use crate::explorer::theme;
+use crate::explorer::widgets::grouped;
 use eframe::egui::{self, Align2, FontId, Rect, Role, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
 
 /// A count in little space.
@@ -27,7 +28,7 @@ impl MaskTopology {
         if !self.survey.has_regions() {
             let hidden = self.survey.hidden();
             if hidden > 0 {
-                ui.label(format!("{} keys are hidden from every query.", grouped(hidden)));
+                ui.label(format!("{} keys are hidden from every query.", grouped(hidden as f64)));
             }
             ui.weak(
                 "No region is painted: every query sees the same keys. Paint region 1 and its queries see only each \
@@ -124,13 +125,13 @@ impl MaskTopology {
     fn to_scale(&self, ui: &mut Ui, mask: &MaskDocument, regions: &[u8]) {
         let space = ui.available_rect_before_wrap();
         let heading = ui.text_style_height(&egui::TextStyle::Body) * 2.0 + 10.0;
-        let side = space.width().min(space.height() - heading).min(240.0);
+        let side = space.width().min(ui.clip_rect().bottom() - space.top() - heading).min(240.0);
         let all = self.survey.tokens().unwrap_or(0);
         if side < 80.0 || all == 0 {
             return;
         }
         ui.strong("The mask to scale");
-        ui.weak(format!("{0} × {0} tokens sorted by region, hidden keys last", grouped(all)));
+        ui.weak(format!("{0} × {0} tokens sorted by region, hidden keys last", grouped(all as f64)));
         let (square, _) = ui.allocate_exact_size(vec2(side, side), Sense::hover());
         let (painter, visuals) = (ui.painter(), ui.visuals());
         painter.rect_filled(square, 0.0, visuals.faint_bg_color);

@@ -10,15 +10,16 @@ mod overlay;
 mod survey;
 mod toolbar;
 
-use super::{TourPage, View, ViewContext};
-use crate::explorer::canvas::{Drag, Placed, WHOLE};
+use super::{TourPage, View, ViewContext, picture};
+use crate::explorer::canvas::{Drag, Placed};
 use crate::explorer::mask::{Link, Paint};
 use crate::explorer::settings::Settings;
 use crate::explorer::snapshot::LayerId;
 use crate::explorer::theme;
-use eframe::egui::{self, Align2, Color32, CursorIcon, Key, Rect, Stroke, StrokeKind, TextStyle, pos2, vec2};
+use crate::explorer::widgets::grouped;
+use eframe::egui::{self, Color32, CursorIcon, Key, Rect, Stroke, StrokeKind, TextStyle, pos2, vec2};
 use gesture::Gesture;
-use glam::{DVec2, UVec2};
+use glam::UVec2;
 use overlay::Overlay;
 use survey::Survey;
 
@@ -114,27 +115,25 @@ impl MaskTopology {
 
     fn picture(&mut self, ui: &mut egui::Ui, space: Rect, context: &mut ViewContext<'_>) {
         ui.painter().rect_filled(space, 0.0, ui.visuals().extreme_bg_color);
-        let Some((texture, photo)) = context.textures.photo().map(|picture| (picture.id, picture.size))
-        else {
-            notice(ui, space, Align2::CENTER_CENTER, "Open a picture to paint a mask on it");
-            return;
-        };
-        self.keys(ui, context, photo);
+        if let Some(photo) = context.textures.photo().map(|photo| photo.size) {
+            self.keys(ui, context, photo);
+        }
         let drag = if self.tool == Tool::Query { Drag::Pan } else { Drag::Tool };
-        let placed = context.canvas.place(ui, ui.scope_id().with("mask topology"), space, photo, drag);
-        self.survey.look(context, photo);
+        let layers: &[LayerId] = if self.attention { &[LayerId::Map] } else { &[] };
+        let id = ui.scope_id().with("mask topology");
+        let Some(placed) = picture::show_layer_in(ui, context, id, layers, drag, space) else { return };
+        self.survey.look(context, placed.size);
         self.gesture(ui, &placed, context);
-        self.survey.look(context, photo);
+        self.survey.look(context, placed.size);
 
         let painter = ui.painter_at(space);
-        painter.image(texture, placed.rect, WHOLE, Color32::WHITE);
-        if self.attention {
-            attention(&painter, &placed, context);
-        }
-        self.overlay.show(ui, &painter, &placed, context.mask, &self.survey);
-        self.links(&painter, &placed, context.mask, ui.visuals());
-        if let Some(rect) = self.survey.query_rect() {
-            mark(&painter, &placed, rect.min, rect.max);
+        if !context.canvas.peek {
+            self.overlay.show(ui, &painter, &placed, context.mask, &self.survey);
+            self.links(&painter, &placed, context.mask, ui.visuals());
+            if let Some(rect) = self.survey.query_rect() {
+                frame(&painter, Rect::from_min_max(placed.to_screen(rect.min), placed.to_screen(rect.max)));
+            }
+            picture::draw_query(&painter, placed.to_screen(context.query.as_dvec2() + 0.5));
         }
         self.tool_outline(ui, &painter, &placed);
         self.cursor(ui, &placed);
@@ -144,9 +143,11 @@ impl MaskTopology {
                     "Nothing is painted yet. Choose a brush above to hide keys or to paint regions."
                 }
                 Tool::Link => "Nothing is painted yet. Paint two regions, then drag from one to the other.",
-                _ => "Drag on the picture to paint.",
+                Tool::Fill => "Click on the picture to paint all of it.",
+                Tool::Eraser => "Nothing is painted yet: there is nothing to erase.",
+                Tool::Brush | Tool::Rectangle => "Drag on the picture to paint.",
             };
-            notice(ui, space, Align2::CENTER_BOTTOM, text);
+            notice(ui, space, text);
         }
     }
 
@@ -201,7 +202,7 @@ impl MaskTopology {
         let survey = &self.survey;
         let (Some(all), false) = (survey.tokens(), context.mask.is_empty()) else {
             if let Some(all) = survey.tokens() {
-                ui.weak(format!("Every query sees all {} keys", grouped(all)));
+                ui.weak(format!("Every query sees all {} keys", grouped(all as f64)));
             }
             return;
         };
@@ -212,7 +213,8 @@ impl MaskTopology {
             0 => " in the unpainted region 0".into(),
             own => format!(" in region {own}"),
         };
-        let sees = format!("sees {} of {} keys ({share:.1} %)", grouped(survey.seen()), grouped(all));
+        let sees =
+            format!("sees {} of {} keys ({share:.1} %)", grouped(survey.seen() as f64), grouped(all as f64));
         let text = format!("The query at ({}, {}){from} {sees}", place.x, place.y);
         if survey.seen() == 0 {
             let advice = ": no attention from here. Unhide an area, or link the region to another one";
@@ -259,7 +261,8 @@ impl View for MaskTopology {
             let (left, right) = above.split_left_right_at_x(above.right() - width);
             (left.with_max_x(left.right() - gap), Some(right))
         } else if above.height() >= 600.0 {
-            let (top, bottom) = above.split_top_bottom_at_y(above.bottom() - 250.0);
+            let (top, bottom) =
+                above.split_top_bottom_at_y(above.bottom() - (above.height() * 0.36).clamp(220.0, 340.0));
             (top.with_max_y(top.bottom() - gap), Some(bottom))
         } else {
             (above, None)
@@ -268,7 +271,9 @@ impl View for MaskTopology {
         if let Some(space) = table {
             let mut inside = ui.new_child(egui::UiBuilder::new().max_rect(space));
             inside.set_clip_rect(space.intersect(ui.clip_rect()));
-            self.matrix(&mut inside, context.mask);
+            egui::ScrollArea::vertical()
+                .id_salt("table")
+                .show(&mut inside, |ui| self.matrix(ui, context.mask));
         }
         let mut line = ui.new_child(egui::UiBuilder::new().max_rect(footer));
         line.style_mut().wrap_mode = Some(egui::TextWrapMode::Truncate);
@@ -279,7 +284,7 @@ impl View for MaskTopology {
     fn tour(&self) -> Vec<TourPage> {
         vec![TourPage {
             title: "Masks painted by hand",
-            formula: "out[i] = Σ m[i,j] w[i,j] v[j] / Σ m[i,j] w[i,j] over all keys j; m[i,j] = 1 where i may see j, else 0",
+            formula: "outᵢ = Σⱼ mᵢⱼ wᵢⱼ vⱼ / Σⱼ mᵢⱼ wᵢⱼ,  mᵢⱼ = 1 where query i may see key j, else 0",
             text: "A mask decides which keys a query may look at; the weights of all others count as 0. Choose Brush and \
                    paint over something bright in the map: its keys are hidden, and the rest of the row shares its \
                    weight. Then paint two regions: a query sees only the keys of its own region, until you choose Link \
@@ -312,7 +317,7 @@ impl MaskTopology {
                 ];
                 let same = |other: &Link| if mutual { other.mutual } else { *other == link };
                 let shown = forms.iter().find(|(form, _)| same(form)).map_or("", |(_, text)| text.as_str());
-                let list = egui::ComboBox::from_id_salt(("link", a, b)).selected_text(shown).width(160.0);
+                let list = egui::ComboBox::from_id_salt(("link", a, b)).selected_text(shown).width(176.0);
                 let chosen = list.show_ui(ui, |ui| {
                     for (form, text) in &forms {
                         if ui.selectable_label(same(form), text).clicked() {
@@ -334,42 +339,23 @@ impl MaskTopology {
     }
 }
 
-/// The engine's row over the photograph.
-fn attention(painter: &egui::Painter, placed: &Placed, context: &mut ViewContext<'_>) {
-    let Some(snapshot) = context.snapshot.filter(|s| s.grid.photo_size() == placed.size) else { return };
-    let Some(layer) = snapshot.layer(LayerId::Map) else { return };
-    let look = &context.settings.look;
-    let texture = context.textures.layer(layer, look.smooth);
-    let cells = DVec2::new(snapshot.grid.cols() as f64, snapshot.grid.rows() as f64);
-    let end = placed.to_screen(cells * snapshot.grid.effective_stride());
-    let whole = Rect::from_min_max(placed.rect.min, end);
-    let tint = Color32::from_white_alpha((look.opacity.clamp(0.0, 1.0) * 255.0) as u8);
-    painter.with_clip_rect(placed.clip.intersect(placed.rect)).image(texture, whole, WHOLE, tint);
-}
-
-/// A frame round a token, with a ring where it is too small to be found.
-fn mark(painter: &egui::Painter, placed: &Placed, min: DVec2, max: DVec2) {
-    let rect = Rect::from_min_max(placed.to_screen(min), placed.to_screen(max)).expand(1.0);
+/// A frame round the query's token where tokens are large enough to be told apart.
+fn frame(painter: &egui::Painter, token: Rect) {
     let (line, rim) = theme::MARK;
-    for stroke in [Stroke::new(4.0, rim), Stroke::new(2.0, line)] {
-        painter.rect_stroke(rect, 1.0, stroke, StrokeKind::Middle);
-        if rect.width() < 16.0 {
-            painter.circle_stroke(rect.center(), 14.0, stroke);
-        }
+    if token.width() >= 20.0 {
+        painter.rect_stroke(token, 0.0, Stroke::new(3.0, rim), StrokeKind::Middle);
+        painter.rect_stroke(token, 0.0, Stroke::new(1.5, line), StrokeKind::Middle);
     }
 }
 
 /// A line of advice on the picture.
-fn notice(ui: &egui::Ui, space: Rect, align: Align2, text: &str) {
+fn notice(ui: &egui::Ui, space: Rect, text: &str) {
     let visuals = ui.visuals();
     let font = TextStyle::Body.resolve(ui.style());
     let wrap = (space.width() - 40.0).max(60.0);
     let galley = ui.painter().layout(text.to_owned(), font, visuals.strong_text_color(), wrap);
     let size = galley.size() + vec2(20.0, 12.0);
-    let anchor = match align {
-        Align2::CENTER_BOTTOM => pos2(space.center().x, space.bottom() - 12.0 - size.y / 2.0),
-        _ => space.center(),
-    };
+    let anchor = pos2(space.center().x, space.bottom() - 12.0 - size.y / 2.0);
     let rect = Rect::from_center_size(anchor, size);
     let painter = ui.painter_at(space);
     painter.rect(
@@ -380,17 +366,4 @@ fn notice(ui: &egui::Ui, space: Rect, align: Align2, text: &str) {
         StrokeKind::Inside,
     );
     painter.galley(rect.min + vec2(10.0, 6.0), galley, visuals.strong_text_color());
-}
-
-/// A count with its thousands set apart.
-fn grouped(count: usize) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push('\u{202F}');
-        }
-        text.push(digit);
-    }
-    text
 }

@@ -4,6 +4,7 @@ use super::{MaskTopology, Tool, usual_brush};
 use crate::explorer::mask::{Paint, REGIONS};
 use crate::explorer::theme;
 use crate::explorer::views::ViewContext;
+use crate::explorer::widgets::{self, Number};
 use eframe::egui::{
     self, Align2, Color32, FontId, Painter, Pos2, Rect, Response, Role, Sense, Shape, Stroke, StrokeKind,
     TextStyle, Ui, WidgetInfo, pos2, vec2,
@@ -36,7 +37,7 @@ impl MaskTopology {
                 }
             }
             ui.separator();
-            let invert = ui.add_enabled(photo.is_some(), egui::Button::new("Invert hidden"));
+            let invert = ui.add_enabled(photo.is_some(), egui::Button::new("Invert"));
             if invert.on_hover_text("Hides what is seen and shows what is hidden").clicked()
                 && let Some(photo) = photo
             {
@@ -62,10 +63,13 @@ impl MaskTopology {
                     }
                 }
             }
-            ui.separator();
             match self.tool {
-                Tool::Brush | Tool::Eraser => self.size_slider(ui, photo.unwrap_or(glam::UVec2::splat(512))),
+                Tool::Brush | Tool::Eraser => {
+                    ui.separator();
+                    self.size_slider(ui, photo.unwrap_or(glam::UVec2::splat(512)));
+                }
                 Tool::Link => {
+                    ui.separator();
                     ui.label("New links go");
                     ui.selectable_value(&mut self.mutual, true, "Both ways")
                         .on_hover_text("Each region sees the other");
@@ -75,7 +79,7 @@ impl MaskTopology {
                 Tool::Query | Tool::Rectangle | Tool::Fill => {
                     let about =
                         TOOLS.iter().find(|(tool, ..)| *tool == self.tool).map_or("", |(.., about)| about);
-                    ui.weak(about);
+                    hint(ui, about);
                 }
             }
         });
@@ -85,16 +89,23 @@ impl MaskTopology {
     fn size_slider(&mut self, ui: &mut Ui, photo: glam::UVec2) {
         let most = f64::from(photo.max_element().max(2));
         let mut size = self.brush(photo);
-        let slider =
-            egui::Slider::new(&mut size, 1.0..=most).logarithmic(true).integer().suffix(" px").text("Size");
-        let response =
-            ui.add(slider).on_hover_text("Diameter in pixels of the photograph; double-click resets");
-        if response.changed() {
-            self.brush = Some(size);
-        }
-        if response.double_clicked() {
-            self.brush = Some(usual_brush(photo));
-        }
+        let number = Number::along(1.0..=most, usual_brush(photo)).logarithmic().whole().unit(" px");
+        let about = "Diameter in pixels of the photograph; [ and ] change it too.";
+        ui.allocate_ui(vec2(320.0, ui.spacing().interact_size.y), |ui| {
+            if widgets::slider(ui, "Brush size", about, &mut size, &number) {
+                self.brush = Some(size);
+            }
+        });
+    }
+}
+
+/// Advice at the end of a row, which gives way where there is no room.
+fn hint(ui: &mut Ui, text: &str) {
+    let text = egui::WidgetText::from(egui::RichText::new(text).weak());
+    let galley = text.into_galley(ui, Some(egui::TextWrapMode::Extend), f32::INFINITY, TextStyle::Body);
+    if galley.size().x + 20.0 < ui.available_size_before_wrap().x {
+        ui.separator();
+        ui.label(galley);
     }
 }
 

@@ -313,12 +313,11 @@ pub fn pressed(ctx: &Context) -> Vec<Action> {
         let dragging = input.pointer.any_down();
         input.events.retain(|event| {
             let action = match event {
-                // Window systems turn Ctrl+V into an event of its own, or into nothing but the key's release where
-                // they find no text: whichever comes first counts. The picture itself stays in the event.
-                Event::Paste(_) | Event::PasteImage(_) if !typing => {
+                // Window systems turn Ctrl+V into an event with the picture, which is for the program to take, or with
+                // text, or into nothing but the key's release. What is asked for again then answers with the former.
+                Event::PasteImage(_) => {
                     pasted = true;
-                    found.push(Action::PasteImage);
-                    return matches!(event, Event::PasteImage(_));
+                    return true;
                 }
                 Event::Key { key: Key::V, pressed: false, modifiers, .. } => {
                     let first = !std::mem::take(&mut pasted);

@@ -183,3 +183,40 @@ fn whitened_rows_are_compared_with_the_exact_ones_of_their_own_normalisation() {
         }
     }
 }
+
+#[test]
+fn the_next_picture_is_mapped_by_the_program_of_the_first() {
+    // A red disc at some column, on a slope of blue.
+    let disc = |centre: u32| {
+        let colour = |x: u32, y: u32| match x.abs_diff(centre).pow(2) + y.abs_diff(48).pow(2) < 400 {
+            true => [210, 40, 30],
+            false => [20, 60, 90 + (x / 2) as u8],
+        };
+        let samples = (0..96 * 96).flat_map(|i| colour(i % 96, i / 96)).collect();
+        Photo::from_rgb8("frame", 96, 96, samples).expect("a picture")
+    };
+    let (first, second) = (disc(30), disc(60));
+    let click = [UVec2::new(45, 48)];
+    let mut across: Option<Vec<f32>> = None;
+    for (name, backend) in devices() {
+        let mut scene = Scene::new(&first, &SceneOptions::default(), 1).expect("a scene");
+        let mut program = scene.compile(backend.as_ref()).expect("the scene compiles");
+        let mut map = |next: Option<&Photo>| {
+            let program = program.as_mut();
+            if let Some(photo) = next {
+                scene.set_photo(program, photo).expect("a picture of the same size");
+            }
+            fuse(&scene.rows(program, &click).expect("the scene runs").rows[0], None)
+        };
+        let (before, between) = (map(None), map(Some(&second)));
+        assert_eq!(before, map(Some(&first)), "{name}: back at the first picture");
+        let change = relative_error(&between, &before);
+        assert!(change > 0.1, "{name}: the map follows the picture, it changed by {change}");
+        let reference = across.get_or_insert_with(|| between.clone());
+        let gap = relative_error(&between, reference);
+        assert!(gap < 1e-3, "{name}: {gap} away from the first device");
+        let small = Photo::from_rgb8("small", 96, 95, vec![0; 96 * 95 * 3]).expect("a picture");
+        let error = scene.set_photo(program.as_mut(), &small).expect_err("another size").to_string();
+        assert!(error.contains("96x96") && error.contains("96x95"), "{error}");
+    }
+}

@@ -1,8 +1,9 @@
 //! `wgattn explore`: the window.
 
-use super::{Failure, Outcome};
+use super::{Failure, say};
 use crate::explorer::{ExploreError, Options, run as open};
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 /// Arguments of `wgattn explore`.
 #[derive(Debug, clap::Args)]
@@ -32,8 +33,8 @@ enum Theme {
     Light,
 }
 
-/// Runs the subcommand; the exit code is 2 where there is no display.
-pub(super) fn run(args: &Args) -> Outcome {
+/// Runs the subcommand. Without a display the exit code is 2: the command cannot be used here at all.
+pub(super) fn run(args: &Args) -> Result<Option<ExitCode>, Failure> {
     let known: Vec<&str> = crate::explorer::views::views().iter().map(|v| v.id()).collect();
     if let Some(unknown) = args.views.iter().find(|v| !known.contains(&v.as_str())) {
         return Err(Failure(format!("view {unknown:?}: expected one of {}", known.join(", "))));
@@ -48,5 +49,12 @@ pub(super) fn run(args: &Args) -> Outcome {
         resume: args.resume,
         ..Options::default()
     };
-    open(&options).map_err(|e: ExploreError| Failure(e.to_string()))
+    match open(&options) {
+        Ok(()) => Ok(None),
+        Err(error @ ExploreError::NoDisplay) => {
+            say(format_args!("error: {error}"));
+            Ok(Some(ExitCode::from(2)))
+        }
+        Err(error) => Err(Failure(error.to_string())),
+    }
 }

@@ -138,7 +138,10 @@ pub fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Map(args) => map::run(&args),
         #[cfg(feature = "explorer")]
-        Command::Explore(args) => explore::run(&args),
+        Command::Explore(args) => match explore::run(&args) {
+            Ok(Some(code)) => return code,
+            other => other.map(drop),
+        },
         Command::Devices(args) => devices::run(&args),
         Command::Eval(args) => eval::run(&args),
         Command::Bench(args) => bench::run(&args),

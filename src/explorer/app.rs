@@ -493,10 +493,11 @@ impl App {
         let Some(found) = super::probe::describe(snapshot, pixel).filter(|_| same) else { return };
         let reference = self.reference_error().map(|(error, note)| (error, note.to_string()));
         egui::Area::new(egui::Id::unique("probe"))
-            .anchor(egui::Align2::RIGHT_BOTTOM, ctx.content_rect().max - self.views_rect.max)
             .interactable(false)
             .pivot(egui::Align2::RIGHT_BOTTOM)
             .fixed_pos(self.views_rect.max - egui::vec2(12.0, 12.0))
+            .fade_in(false)
+            .constrain_to(self.views_rect)
             .show(ctx, |ui| {
                 egui::Frame::popup(ui.style()).show(ui, |ui| {
                     super::probe::ui(ui, &found);

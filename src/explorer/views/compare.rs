@@ -3,8 +3,9 @@
 use super::picture::{caption, note, show_layer_in};
 use super::{View, ViewContext};
 use crate::explorer::canvas::Drag;
-use crate::explorer::snapshot::{LayerId, Needs};
-use eframe::egui::{self, Rect, pos2};
+use crate::explorer::snapshot::{LayerId, Needs, Snapshot};
+use crate::explorer::status::percent;
+use eframe::egui::{self, Rect, Vec2, vec2};
 
 /// The view.
 #[derive(Debug, Default)]
@@ -30,18 +31,17 @@ impl View for Compare {
     fn ui(&mut self, ui: &mut egui::Ui, context: &mut ViewContext<'_>) {
         let space = ui.available_rect_before_wrap();
         ui.allocate_rect(space, egui::Sense::hover());
-        let gap = 4.0;
         let error = context.snapshot.and_then(|s| s.relative_error);
-        let error = error.map_or("Difference".to_string(), |e| format!("Difference {:.1} %", 100.0 * e));
+        let error = error.map_or("Difference".to_string(), |e| format!("Difference: {}", percent(e)));
         let parts = [
             (LayerId::Exact, "Exact".to_string()),
             (LayerId::Map, "Approximate".to_string()),
             (LayerId::Error, error),
         ];
-        // Side by side where there is room for it, one above the other in a narrow tile.
-        let across = space.width() > 1.2 * space.height();
+        let picture = context.textures.photo().map_or(vec2(1.0, 1.0), |p| p.size.as_vec2().to_array().into());
+        let (cols, rows) = arrangement(space.size(), picture);
         for (i, (layer, title)) in parts.iter().enumerate() {
-            let part = share(space, across, i, parts.len(), gap);
+            let part = cell(space, (cols, rows), i);
             let missing = context.snapshot.is_some_and(|s| s.layer(*layer).is_none());
             if missing {
                 let why = context.snapshot.and_then(|s| s.no_exact.clone());
@@ -51,24 +51,59 @@ impl View for Compare {
             }
             caption(ui, part, title);
         }
+        if let (true, Some(snapshot)) = (cols * rows > parts.len(), context.snapshot) {
+            figures(ui, cell(space, (cols, rows), parts.len()), snapshot);
+        }
     }
 }
 
-/// Part `i` of `count` of a space.
-fn share(space: Rect, across: bool, i: usize, count: usize, gap: f32) -> Rect {
-    let length = if across { space.width() } else { space.height() };
-    let part = (length - gap * (count - 1) as f32) / count as f32;
-    let from = i as f32 * (part + gap);
-    match across {
-        true => Rect::from_min_max(
-            pos2(space.left() + from, space.top()),
-            pos2(space.left() + from + part, space.bottom()),
-        ),
-        false => Rect::from_min_max(
-            pos2(space.left(), space.top() + from),
-            pos2(space.right(), space.top() + from + part),
-        ),
-    }
+/// Space between two pictures.
+const GAP: f32 = 4.0;
+
+/// Columns and rows that make three pictures of a shape largest.
+fn arrangement(space: Vec2, picture: Vec2) -> (usize, usize) {
+    let scale = |(cols, rows): (usize, usize)| {
+        let room =
+            (space - GAP * vec2(cols as f32 - 1.0, rows as f32 - 1.0)) / vec2(cols as f32, rows as f32);
+        (room / picture).min_elem()
+    };
+    let choices = [(3, 1), (2, 2), (1, 3)];
+    choices.into_iter().max_by(|a, b| scale(*a).total_cmp(&scale(*b))).unwrap_or((3, 1))
+}
+
+fn cell(space: Rect, (cols, rows): (usize, usize), i: usize) -> Rect {
+    let gaps = GAP * vec2(cols as f32 - 1.0, rows as f32 - 1.0);
+    let size = (space.size() - gaps) / vec2(cols as f32, rows as f32);
+    let place = vec2((i % cols) as f32, (i / cols) as f32);
+    Rect::from_min_size(space.min + place * (size + Vec2::splat(GAP)), size)
+}
+
+/// The difference in numbers.
+fn figures(ui: &mut egui::Ui, space: Rect, snapshot: &Snapshot) {
+    let Some(exact) = &snapshot.exact_row else { return };
+    let gaps = || snapshot.row.fused.iter().zip(&exact.fused).map(|(a, b)| f64::from(a - b));
+    let largest = exact.fused.iter().fold(0.0_f64, |m, x| m.max(f64::from(x.abs())));
+    let worst = gaps().fold(0.0_f64, |m, d| m.max(d.abs()));
+    let mean = gaps().map(f64::abs).sum::<f64>() / snapshot.row.fused.len().max(1) as f64;
+    let over = |x: f64| if largest > 0.0 { percent(x / largest) } else { "–".into() };
+    let rows = [
+        ("Relative error", snapshot.relative_error.map_or("–".into(), percent)),
+        ("Largest deviation", format!("{} of the largest value", over(worst))),
+        ("Mean deviation", format!("{} of the largest value", over(mean))),
+        ("Landmarks", snapshot.landmarks.to_string()),
+    ];
+    let mut ui = ui.new_child(egui::UiBuilder::new().max_rect(space.shrink(24.0)));
+    egui::Grid::new(ui.scope_id().with("figures")).num_columns(2).spacing([16.0, 6.0]).show(&mut ui, |ui| {
+        for (name, value) in rows {
+            ui.weak(name);
+            ui.label(value);
+            ui.end_row();
+        }
+    });
+    ui.add_space(8.0);
+    ui.weak(
+        "Relative error: ‖approximate − exact‖ / ‖exact‖ of the fused row. More landmarks make it smaller.",
+    );
 }
 
 /// A reason as a sentence.

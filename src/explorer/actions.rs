@@ -205,14 +205,15 @@ pub static ACTIONS: &[ActionInfo] = {
     ]
 };
 
-/// What the mouse does over a picture that is no action.
-pub const MOUSE: [(&str, &str); 6] = [
-    ("Click", "Chooses the query: whose attention is shown"),
-    ("Drag", "Moves the picture; with a brush, the middle button does"),
-    ("Wheel", "Zooms at the pointer; all views follow"),
-    ("Rest", "Tells the numbers under the pointer"),
-    ("Double-click a slider", "Sets it back to its default"),
-    ("Shift and drag a slider", "Moves it finely"),
+/// What the mouse does that is no action: what, how.
+pub const MOUSE: [(&str, &str); 7] = [
+    ("Choose the query", "Click"),
+    ("Move the picture", "Drag, or drag with Space"),
+    ("Zoom at the pointer", "Wheel"),
+    ("Read the numbers", "Rest the pointer"),
+    ("Reset a slider", "Double-click"),
+    ("Move a slider finely", "Shift and drag"),
+    ("Type a number", "Click the number"),
 ];
 
 impl Action {
@@ -312,12 +313,11 @@ pub fn pressed(ctx: &Context) -> Vec<Action> {
         let dragging = input.pointer.any_down();
         input.events.retain(|event| {
             let action = match event {
-                // Window systems turn Ctrl+V into an event of its own, or into nothing but the key's release where
-                // they find no text: whichever comes first counts. The picture itself stays in the event.
-                Event::Paste(_) | Event::PasteImage(_) if !typing => {
+                // Window systems turn Ctrl+V into an event with the picture, which is for the program to take, or with
+                // text, or into nothing but the key's release. What is asked for again then answers with the former.
+                Event::PasteImage(_) => {
                     pasted = true;
-                    found.push(Action::PasteImage);
-                    return matches!(event, Event::PasteImage(_));
+                    return true;
                 }
                 Event::Key { key: Key::V, pressed: false, modifiers, .. } => {
                     let first = !std::mem::take(&mut pasted);
@@ -423,57 +423,72 @@ pub fn help_window(ctx: &Context, open: &mut bool) {
         *open = false;
     }
     let screen = ctx.content_rect();
+    // As many columns as fit beside each other; the lists are about equally long then.
+    let columns: &[&[&str]] = match screen.width() {
+        w if w >= 1080.0 => &[&["File", "Edit"], &["View"], &["Playback", "Help", MOUSE_SECTION]],
+        w if w >= 740.0 => &[&["File", "Edit", "Help"], &["View", "Playback", MOUSE_SECTION]],
+        _ => &[&["File", "Edit", "View", "Playback", "Help", MOUSE_SECTION]],
+    };
+    let height = (screen.height() - 90.0).max(120.0);
     egui::Window::new("Keys and mouse")
         .open(open)
         .collapsible(false)
-        .resizable(false)
+        .auto_sized()
         .pivot(egui::Align2::CENTER_CENTER)
         .default_pos(screen.center())
         .constrain(true)
-        .vscroll(true)
-        .max_height((screen.height() - 80.0).max(120.0))
         .show(ctx, |ui| {
-            let wide = screen.width() >= 820.0;
-            let (left, right): (&[&str], &[&str]) =
-                if wide { (&["File", "Edit"], &["View"]) } else { (&MENUS, &[]) };
-            let rest: &[&str] = if wide { &["Playback", "Help"] } else { &[] };
-            ui.horizontal_top(|ui| {
-                ui.spacing_mut().item_spacing.x = 28.0;
-                ui.vertical(|ui| {
-                    left.iter().for_each(|menu| help_section(ui, menu));
-                    rest.iter().for_each(|menu| help_section(ui, menu));
+            ui.add_space(4.0);
+            egui::ScrollArea::vertical().max_height(height).auto_shrink([true, true]).show(ui, |ui| {
+                ui.horizontal_top(|ui| {
+                    ui.spacing_mut().item_spacing.x = 32.0;
+                    for sections in columns {
+                        ui.vertical(|ui| sections.iter().for_each(|section| help_section(ui, section)));
+                    }
                 });
-                if wide {
-                    ui.vertical(|ui| {
-                        right.iter().for_each(|menu| help_section(ui, menu));
-                        help_mouse(ui);
-                    });
-                }
             });
-            if !wide {
-                help_mouse(ui);
-            }
         });
 }
 
-fn help_section(ui: &mut Ui, menu: &str) {
-    help_grid(ui, menu, |ui| {
-        for info in ACTIONS.iter().filter(|info| info.menu.first() == Some(&menu)) {
-            let keys = info.keys.iter().map(|key| key_name(ui.ctx(), key));
-            let all: Vec<String> = keys.chain(info.gesture.map(str::to_string)).collect();
-            help_row(ui, info.name.trim_end_matches('…'), &all.join(", "), info.hover);
+/// Title of the last section of the help.
+const MOUSE_SECTION: &str = "Mouse";
+
+fn help_section(ui: &mut Ui, section: &str) {
+    if section == MOUSE_SECTION {
+        let mouse = |ui: &mut Ui| MOUSE.iter().for_each(|(what, how)| help_row(ui, what, how, ""));
+        return help_grid(ui, section, mouse);
+    }
+    help_grid(ui, section, |ui| {
+        for info in ACTIONS.iter().filter(|info| info.menu.first() == Some(&section)) {
+            match info.action {
+                // Nine rows would say the same.
+                Action::Head(0) => help_row(ui, "Head 1 to 9", "1 to 9", "Shows that head alone."),
+                Action::Head(_) => {}
+                _ => help_row(ui, info.name.trim_end_matches('…'), &ways(ui.ctx(), info), info.hover),
+            }
         }
     });
 }
 
-fn help_mouse(ui: &mut Ui) {
-    help_grid(ui, "Mouse", |ui| MOUSE.iter().for_each(|(gesture, what)| help_row(ui, what, gesture, "")));
+/// All ways to an action but the menu.
+fn ways(ctx: &Context, info: &ActionInfo) -> String {
+    let keys: Vec<String> = info.keys.iter().map(|key| key_name(ctx, key)).collect();
+    match (keys.is_empty(), info.gesture) {
+        (_, None) => keys.join(", "),
+        (true, Some(gesture)) => gesture.to_string(),
+        (false, Some(gesture)) => format!("{}, {}", keys.join(", "), gesture.to_lowercase()),
+    }
 }
 
 fn help_grid(ui: &mut Ui, title: &str, rows: impl FnOnce(&mut Ui)) {
     ui.spacing_mut().item_spacing.x = 8.0;
     ui.label(RichText::new(title).strong());
-    egui::Grid::new(("help", title)).num_columns(2).spacing([16.0, 3.0]).min_col_width(120.0).show(ui, rows);
+    egui::Grid::new(("help", title))
+        .num_columns(2)
+        .spacing([16.0, 4.0])
+        .min_col_width(110.0)
+        .min_row_height(0.0)
+        .show(ui, rows);
     ui.add_space(8.0);
 }
 
@@ -482,7 +497,7 @@ fn help_row(ui: &mut Ui, name: &str, keys: &str, hover: &str) {
     if !hover.is_empty() {
         label.on_hover_text(hover);
     }
-    let keys = if keys.is_empty() { RichText::new("menu").weak() } else { RichText::new(keys).strong() };
+    let keys = if keys.is_empty() { RichText::new("Menu").weak() } else { RichText::new(keys).strong() };
     ui.label(keys.size(small_print(ui)));
     ui.end_row();
 }

@@ -14,6 +14,9 @@ use crate::vision::grid::MAX_PATCH;
 use crate::vision::palette::Palette;
 use eframe::egui::{self, Ui};
 
+/// Room for the bar to scroll with, in points.
+const SCROLL_WIDTH: f32 = 6.0;
+
 /// Most heads that can be asked for, as on the command line.
 const MOST_HEADS: f64 = 64.0;
 
@@ -88,6 +91,8 @@ pub fn form_name(form: RowForm) -> &'static str {
 /// Draws the controls into all of `ui`; whether a setting changed.
 pub fn controls(ui: &mut Ui, settings: &mut Settings, facts: &PanelFacts) -> bool {
     ui.spacing_mut().item_spacing.y = 5.0;
+    // A bar to scroll with floats over the right edge.
+    ui.set_max_width(ui.available_width() - SCROLL_WIDTH);
     let before = settings.clone();
     section(ui, "Attention", true, |ui| attention(ui, &mut settings.compute, facts));
     section(ui, "Landmarks", true, |ui| landmarks(ui, settings, facts));
@@ -350,12 +355,13 @@ fn range(ui: &mut Ui, look: &mut Look, facts: &PanelFacts) {
             let unit = if look.log { "log₁₀ of the magnitude" } else { "units of the row" };
             let hover = format!("Numbers at the ends of the colours, in {unit}.");
             row(ui, "From, to", &hover, |ui, label| {
+                let width = (ui.available_width() - ui.spacing().item_spacing.x) / 2.0;
                 for end in [&mut *low, &mut *high] {
                     let step = 0.01 * f64::from(end.abs()).max(0.01);
                     let number = Number { default: None, ..Number::along(-1e9..=1e9, 0.0) };
                     let mut value = f64::from(*end);
                     let number = Number { rail: 0.0..=300.0 * step, ..number };
-                    if number_field(ui, label, &mut value, &number).on_hover_text(&hover).changed() {
+                    if number_field(ui, label, &mut value, &number, width).on_hover_text(&hover).changed() {
                         *end = value as f32;
                     }
                 }

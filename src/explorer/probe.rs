@@ -112,6 +112,7 @@ pub fn ui(ui: &mut Ui, probe: &Probe) {
     let size = small_print(ui);
     let text = |text: String| RichText::new(text).size(size);
     ui.spacing_mut().item_spacing.y = 2.0;
+    ui.spacing_mut().interact_size.y = 0.0;
     ui.label(text(format!(
         "Token {} · column {}, row {}",
         grouped(probe.token as f64),
@@ -129,29 +130,34 @@ pub fn ui(ui: &mut Ui, probe: &Probe) {
         ui.label(text(flags.join(", ")).color(colour));
     }
     ui.add_space(2.0);
-    egui::Grid::new("probe").num_columns(4).spacing([12.0, 1.0]).min_col_width(0.0).show(ui, |ui| {
-        for heading in ["", "value", "of the row", "rank"] {
-            right(ui, text(heading.to_string()).weak());
-        }
-        ui.end_row();
-        let named = |name: &str, entry: &Entry| (name.to_string(), *entry);
-        let mut lines = vec![named("Map", &probe.fused)];
-        lines.extend(probe.exact.as_ref().map(|exact| named("Exact", exact)));
-        let most = 8;
-        lines.extend(probe.heads.iter().take(most).enumerate().map(|(h, e)| (format!("Head {}", h + 1), *e)));
-        for (name, entry) in lines {
-            ui.label(text(name));
-            right(ui, text(number(entry.value)).monospace());
-            right(ui, text(entry.share.map_or("n/a".into(), percent)));
-            right(ui, text(entry.rank.map_or("n/a".into(), |rank| grouped(rank as f64))));
+    egui::Grid::new("probe").num_columns(4).spacing([12.0, 2.0]).min_col_width(0.0).min_row_height(0.0).show(
+        ui,
+        |ui| {
+            for heading in ["", "value", "of the row", "rank"] {
+                right(ui, text(heading.to_string()).weak());
+            }
             ui.end_row();
-        }
-        if let Some(error) = probe.error() {
-            ui.label(text("Map − exact".to_string()));
-            right(ui, text(number(error)).monospace());
-            ui.end_row();
-        }
-    });
+            let named = |name: &str, entry: &Entry| (name.to_string(), *entry);
+            let mut lines = vec![named("Map", &probe.fused)];
+            lines.extend(probe.exact.as_ref().map(|exact| named("Exact", exact)));
+            let most = 8;
+            lines.extend(
+                probe.heads.iter().take(most).enumerate().map(|(h, e)| (format!("Head {}", h + 1), *e)),
+            );
+            for (name, entry) in lines {
+                ui.label(text(name));
+                right(ui, text(number(entry.value)).monospace());
+                right(ui, text(entry.share.map_or("n/a".into(), percent)));
+                right(ui, text(entry.rank.map_or("n/a".into(), |rank| grouped(rank as f64))));
+                ui.end_row();
+            }
+            if let Some(error) = probe.error() {
+                ui.label(text("Map − exact".to_string()));
+                right(ui, text(number(error)).monospace());
+                ui.end_row();
+            }
+        },
+    );
     if probe.heads.len() > 8 {
         ui.label(text(format!("and {} heads more", probe.heads.len() - 8)).weak());
     }

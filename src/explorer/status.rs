@@ -133,8 +133,10 @@ pub fn bar(ui: &mut Ui, facts: &StatusFacts) -> Option<StatusRequest> {
         source(ui, &facts.source);
         let rest = egui::vec2(ui.available_width(), HEIGHT);
         ui.allocate_ui_with_layout(rest, Layout::left_to_right(Align::Center), |ui| {
-            device(ui, facts, &mut asked);
-            numbers(ui, facts);
+            let items = items(facts);
+            let needed: f32 = items.iter().map(|(text, _)| item_width(ui, text)).sum();
+            device(ui, facts, needed, &mut asked);
+            items.iter().for_each(|(text, hover)| item(ui, text, hover));
         });
     });
     asked
@@ -158,6 +160,7 @@ fn busy(ui: &mut Ui, busy: Option<&Busy>, asked: &mut Option<StatusRequest>) {
     if busy.progress.is_none() {
         ui.add(egui::Spinner::new().size(12.0));
     }
+    ui.separator();
 }
 
 fn source(ui: &mut Ui, state: &SourceState) {
@@ -179,7 +182,8 @@ fn source(ui: &mut Ui, state: &SourceState) {
     ui.label(text).on_hover_text(hover);
 }
 
-fn device(ui: &mut Ui, facts: &StatusFacts, asked: &mut Option<StatusRequest>) {
+/// The device, in what the facts behind it leave: they need `needed` points.
+fn device(ui: &mut Ui, facts: &StatusFacts, needed: f32, asked: &mut Option<StatusRequest>) {
     let Some(device) = &facts.device else {
         ui.label(small(ui, "No map yet").weak());
         return;
@@ -192,9 +196,18 @@ fn device(ui: &mut Ui, facts: &StatusFacts, asked: &mut Option<StatusRequest>) {
     let driver =
         if device.driver.is_empty() { String::new() } else { format!("\nDriver: {}", device.driver) };
     let copied = if facts.copied { "\nResults are copied to the window's device." } else { "" };
+    let mark = match device.kind {
+        DeviceKind::Software => Some((
+            "software driver",
+            "This driver computes on the processor: a GPU would be many times faster.",
+        )),
+        DeviceKind::Reference => Some(("reference", "The f64 reference: exact, and slow.")),
+        _ => None,
+    };
     // Long names of adapters give way to numbers.
-    let width = (ui.available_width() * 0.26).max(90.0);
-    let size = egui::vec2(width, HEIGHT);
+    let mark_width = mark.map_or(0.0, |(text, _)| text_width(ui, text) + 24.0);
+    let width = text_width(ui, &name).min((ui.available_width() - needed - mark_width).max(90.0));
+    let size = egui::vec2(width + 2.0, HEIGHT);
     let response = ui
         .allocate_ui_with_layout(size, Layout::left_to_right(Align::Center), |ui| {
             let label = egui::Label::new(small(ui, &name)).truncate().selectable(false);
@@ -204,26 +217,22 @@ fn device(ui: &mut Ui, facts: &StatusFacts, asked: &mut Option<StatusRequest>) {
     if response.on_hover_text(format!("{name}\nKind: {}{driver}{copied}", device.kind)).clicked() {
         *asked = Some(StatusRequest::Information);
     }
-    if device.kind == DeviceKind::Software {
-        badge(
-            ui,
-            "software driver",
-            "This driver computes on the processor: a GPU would be many times faster.",
-        );
-    }
-    if device.kind == DeviceKind::Reference {
-        badge(ui, "reference", "The f64 reference: exact, and slow.");
+    if let Some((text, hover)) = mark {
+        badge(ui, text, hover);
     }
 }
 
-fn numbers(ui: &mut Ui, facts: &StatusFacts) {
+/// The facts behind the device, the more important ones first: text, and what it means.
+fn items(facts: &StatusFacts) -> Vec<(String, String)> {
+    let mut list: Vec<(String, String)> = Vec::new();
+    let mut item = |text: &str, hover: &str| list.push((text.to_string(), hover.to_string()));
     if let Some((cols, rows)) = facts.tokens {
-        let text = format!("{} tokens", grouped((cols * rows) as f64));
-        item(ui, &text, &format!("{cols} × {rows} tokens over the picture."));
+        let text = format!("{cols} × {rows} = {} tokens", grouped((cols * rows) as f64));
+        item(&text, "Columns and rows of tokens over the picture.");
     }
     match facts.landmarks {
-        Some(0) => item(ui, "exact rows", "The query meets every key."),
-        Some(count) => item(ui, &format!("{count} landmarks"), "Rows are computed through these."),
+        Some(0) => item("exact rows", "The query meets every key."),
+        Some(count) => item(&format!("{count} landmarks"), "Rows are computed through these."),
         None => {}
     }
     let gpu = facts.device_ms.map(|ms| format!("GPU {}", milliseconds(ms)));
@@ -234,36 +243,49 @@ fn numbers(ui: &mut Ui, facts: &StatusFacts) {
         let hover = format!(
             "GPU: time of the last run on the device{from}.\nCPU: processor time of the whole program, all threads."
         );
-        item(ui, &times.join(" · "), &hover);
-    }
-    if let Some(latency) = facts.latency {
-        let text = format!("{} latency", milliseconds(1e3 * latency.as_secs_f64()));
-        item(ui, &text, "From the last change to the new map.");
-    }
-    if let Some(bytes) = facts.memory {
-        item(ui, &human_bytes(bytes), "Memory of the device that the programs hold.");
-    }
-    if let Some(dropped) = facts.dropped {
-        let text = format!("{} dropped", grouped(dropped as f64));
-        item(ui, &text, "Pictures of the source that were left out to keep up with it.");
+        item(&times.join(" · "), &hover);
     }
     match &facts.error {
         ApproximationError::Relative(error) => {
             let hover = "Of the approximate row against the exact one: ‖approximate − exact‖ / ‖exact‖.";
-            item(ui, &format!("error {}", percent(*error)), hover);
+            item(&format!("error {}", percent(*error)), hover);
         }
-        ApproximationError::Missing(why) => item(ui, "error n/a", why),
+        ApproximationError::Missing(why) => item("error n/a", why),
         ApproximationError::Unknown | ApproximationError::Exact => {}
     }
+    if let Some(latency) = facts.latency {
+        let text = format!("{} latency", milliseconds(1e3 * latency.as_secs_f64()));
+        item(&text, "From the last change to the new map.");
+    }
+    if let Some(bytes) = facts.memory {
+        item(&human_bytes(bytes), "Memory of the device that the programs hold.");
+    }
+    if let Some(dropped) = facts.dropped {
+        let text = format!("{} dropped", grouped(dropped as f64));
+        item(&text, "Pictures of the source that were left out to keep up with it.");
+    }
+    list
 }
 
-/// A fact behind a thin line.
+/// A fact behind a thin line, where there is room for all of it.
 fn item(ui: &mut Ui, text: &str, hover: &str) {
-    if ui.available_width() < 24.0 {
+    if item_width(ui, text) > ui.available_width() + 1.0 {
         return;
     }
     ui.separator();
-    ui.add(egui::Label::new(small(ui, text)).selectable(false).truncate()).on_hover_text(hover);
+    let label = egui::Label::new(small(ui, text)).selectable(false).wrap_mode(egui::TextWrapMode::Extend);
+    ui.add(label).on_hover_text(hover);
+}
+
+fn item_width(ui: &Ui, text: &str) -> f32 {
+    // The line takes six points.
+    text_width(ui, text) + 6.0 + 2.0 * ui.spacing().item_spacing.x
+}
+
+fn text_width(ui: &Ui, text: &str) -> f32 {
+    let font = egui::FontId::proportional(small_print(ui));
+    let colour = egui::Color32::PLACEHOLDER;
+    ui.fonts_mut(|fonts| fonts.layout_no_wrap(text.to_string(), font, colour).size().x)
 }
 
 fn small(ui: &Ui, text: &str) -> RichText {

@@ -129,7 +129,7 @@ fn draw(ui: &mut Ui, page: &Page, at: usize, of: usize) -> Option<Turn> {
     let last = at + 1 == of;
     ui.spacing_mut().item_spacing.y = 8.0;
     ui.add_space(2.0);
-    ui.label(RichText::new(page.page.title).heading());
+    ui.label(RichText::new(page.page.title).heading().strong());
     if !page.page.formula.is_empty() {
         egui::Frame::new()
             .fill(ui.visuals().faint_bg_color)
@@ -142,7 +142,8 @@ fn draw(ui: &mut Ui, page: &Page, at: usize, of: usize) -> Option<Turn> {
             });
     }
     for paragraph in page.page.text.split("\n\n") {
-        ui.add(egui::Label::new(paragraph).wrap());
+        let text = RichText::new(paragraph).color(ui.visuals().widgets.inactive.text_color());
+        ui.add(egui::Label::new(text).wrap());
     }
     if last {
         let end = "That was the tour. Everything stays as it is: go on from here. F1 begins it again.";

@@ -212,7 +212,7 @@ pub fn slider<N: Numeric>(ui: &mut Ui, label: &str, hover: &str, value: &mut N, 
             now = default;
         }
         rail.on_hover_text(&help);
-        number_field(ui, label, &mut now, number).on_hover_text(&help);
+        number_field(ui, label, &mut now, number, NUMBER_WIDTH).on_hover_text(&help);
     });
     if let (true, Some(default)) = (label.double_clicked(), number.default) {
         now = default;
@@ -225,8 +225,8 @@ pub fn slider<N: Numeric>(ui: &mut Ui, label: &str, hover: &str, value: &mut N, 
     value.to_f64() != before
 }
 
-/// A field that a number is typed into or dragged in.
-pub fn number_field(ui: &mut Ui, label: &Response, value: &mut f64, number: &Number) -> Response {
+/// A field, `width` points wide, that a number is typed into or dragged in.
+pub fn number_field(ui: &mut Ui, label: &Response, value: &mut f64, number: &Number, width: f32) -> Response {
     let speed = number.speed(*value);
     let mut field = egui::DragValue::new(value)
         .speed(speed)
@@ -238,7 +238,7 @@ pub fn number_field(ui: &mut Ui, label: &Response, value: &mut f64, number: &Num
     if number.whole {
         field = field.max_decimals(0);
     }
-    ui.add_sized([NUMBER_WIDTH, ui.spacing().interact_size.y], field).labelled_by(label.id)
+    ui.add_sized([width, ui.spacing().interact_size.y], field).labelled_by(label.id)
 }
 
 /// Where a rail goes that is dragged with Shift held; `None` where it is not.

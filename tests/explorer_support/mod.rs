@@ -8,7 +8,7 @@ use wgattn::explorer::snapshot::{Row, Snapshot};
 use wgattn::vision::grid::TokenGrid;
 
 /// 64 × 48 pixels in tokens of 8: 8 columns, 6 rows, two heads; token 13 is the query.
-pub fn snapshot() -> Snapshot {
+pub(crate) fn snapshot() -> Snapshot {
     let grid = TokenGrid::plan(UVec2::new(64, 48), 8, 8, 1000).expect("a grid");
     let tokens = grid.tokens();
     let head = |h: usize| (0..tokens).map(|t| ((t * 7 + h * 3) % tokens) as f32 / 64.0).collect::<Vec<f32>>();
@@ -42,6 +42,7 @@ pub fn snapshot() -> Snapshot {
         trace: None,
         distances: None,
         parity: None,
+        no_parity: None,
         sinks: vec![20],
         schedules: Vec::new(),
         timings: Timings {

@@ -22,6 +22,9 @@ pub(super) struct Args {
     /// Go back to the session of the last time
     #[arg(long, conflicts_with = "sources")]
     resume: bool,
+    /// Go back to the session of a file
+    #[arg(long, conflicts_with_all = ["sources", "resume"])]
+    session: Option<PathBuf>,
     /// Save a picture of the window there once the map is done, and close
     #[arg(long)]
     screenshot: Option<PathBuf>,
@@ -47,6 +50,7 @@ pub(super) fn run(args: &Args) -> Result<Option<ExitCode>, Failure> {
         screenshot: args.screenshot.clone(),
         keep_session: args.screenshot.is_none(),
         resume: args.resume,
+        session: args.session.clone(),
         ..Options::default()
     };
     match open(&options) {

@@ -49,6 +49,20 @@ pub struct Options {
     pub keep_session: bool,
     /// Goes back to the session that was kept last.
     pub resume: bool,
+    /// Goes back to the session of a file.
+    pub session: Option<std::path::PathBuf>,
+    /// Looks at the app after every frame: for hosts and tests that watch it.
+    pub each_frame: Option<FrameHook>,
+}
+
+/// What looks at the app after a frame.
+#[derive(Clone)]
+pub struct FrameHook(pub Arc<dyn Fn(&App, &egui::Context) + Send + Sync>);
+
+impl std::fmt::Debug for FrameHook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FrameHook")
+    }
 }
 
 /// Why the window closed.
@@ -124,6 +138,7 @@ pub struct App {
     frame: FrameTimes,
     ctx: egui::Context,
     keeps_session: bool,
+    each_frame: Option<FrameHook>,
 }
 
 /// How long frames took, for the figures of the status bar and of tests.
@@ -218,9 +233,14 @@ impl App {
             frame: FrameTimes::default(),
             ctx: cc.egui_ctx.clone(),
             keeps_session: options.keep_session,
+            each_frame: options.each_frame,
         };
-        let kept = super::session::last_path().filter(|_| options.resume);
-        match kept.map(|path| super::session::Session::load_last(&path)) {
+        let kept = match (&options.session, super::session::last_path().filter(|_| options.resume)) {
+            (Some(path), _) => Some(super::session::Session::load(path).map(Some)),
+            (None, Some(path)) => Some(super::session::Session::load_last(&path)),
+            (None, None) => None,
+        };
+        match kept {
             Some(Ok(Some(session))) => app.restore(&cc.egui_ctx, session),
             other => {
                 if let Some(Err(error)) = other {
@@ -257,6 +277,11 @@ impl App {
     pub fn is_settled(&self) -> bool {
         let current = self.asked.as_ref().is_some_and(|a| a.document == self.document);
         current && self.photo.is_some() && self.engine.is_idle()
+    }
+
+    /// The window's device.
+    pub fn device(&self) -> &wgpu::Device {
+        &self.textures.state().device
     }
 
     /// Frames drawn so far.
@@ -330,6 +355,7 @@ impl App {
                 document: Some(self.document.clone()),
                 screenshot: self.screenshot.clone(),
                 keep_session: self.keeps_session,
+                each_frame: self.each_frame.clone(),
                 notice: Some(format!("The graphics device was lost ({reason}) and opened again.")),
                 ..Options::default()
             });
@@ -656,6 +682,9 @@ impl eframe::App for App {
         self.ask();
         self.textures.end_frame();
         self.take_screenshot(&ctx);
+        if let Some(FrameHook(look)) = self.each_frame.clone() {
+            look(self, &ctx);
+        }
         if self.engine.progress().is_some() {
             ctx.request_repaint_after(Duration::from_millis(150));
         }

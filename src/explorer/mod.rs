@@ -27,7 +27,7 @@ pub mod tour;
 pub mod views;
 pub mod widgets;
 
-pub use app::{App, Options};
+pub use app::{App, FrameHook, Options};
 
 use eframe::egui_wgpu::WgpuSetup;
 use std::sync::{Arc, Mutex};

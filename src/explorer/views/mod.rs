@@ -96,3 +96,10 @@ pub fn views() -> Vec<Box<dyn View>> {
         Box::new(mask_topology::MaskTopology::default()),
     ]
 }
+
+/// The list as a Markdown table.
+pub fn markdown_table() -> String {
+    let line = |view: &Box<dyn View>| format!("| {} | `{}` | {} |\n", view.title(), view.id(), view.about());
+    let lines: String = views().iter().map(line).collect();
+    format!("| view | `--view` | shows |\n|---|---|---|\n{lines}")
+}

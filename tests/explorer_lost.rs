@@ -1,0 +1,101 @@
+//! A device that is lost under the window: it opens again with the same picture, settings and place.
+//!
+//! Windows belong to the main thread, so this is a program of its own and not a `#[test]`.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use wgattn::explorer::document::Document;
+use wgattn::explorer::{FrameHook, Options, run};
+
+/// Where the test runs itself once more, on a display of its own.
+const INNER: &str = "WGATTN_EXPLORER_LOST_INNER";
+
+fn main() {
+    // cargo lists and filters tests of every program.
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|a| a == "--list") {
+        return println!("a_lost_device_opens_the_window_again: test");
+    }
+    if std::env::var_os(INNER).is_some() {
+        return inside();
+    }
+    let server = Command::new("Xvfb")
+        .args([":92", "-screen", "0", "1280x800x24", "-nolisten", "tcp"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut server = match server {
+        Ok(server) => server,
+        Err(error) => {
+            assert!(std::env::var_os("WGATTN_REQUIRE_ADAPTERS").is_none(), "Xvfb must be there: {error}");
+            return println!("test result: ok. 0 passed; 0 failed; 1 ignored (no Xvfb)");
+        }
+    };
+    let start = Instant::now();
+    while !PathBuf::from("/tmp/.X11-unix/X92").exists() && start.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let status = std::env::current_exe().map(|program| {
+        Command::new(program)
+            .env(INNER, "1")
+            .env("DISPLAY", ":92")
+            .env_remove("WAYLAND_DISPLAY")
+            .env_remove("VK_ADD_DRIVER_FILES")
+            .env_remove("VK_ICD_FILENAMES")
+            .status()
+    });
+    let _ = server.kill();
+    let _ = server.wait();
+    let passed = matches!(&status, Ok(Ok(status)) if status.success());
+    assert!(passed, "the window did not come back: {status:?}");
+    println!("test a_lost_device_opens_the_window_again ... ok");
+    println!("\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
+}
+
+fn inside() {
+    let lives = Arc::new(AtomicUsize::new(0));
+    let device: Arc<Mutex<Option<wgpu::Device>>> = Arc::default();
+    let found: Arc<Mutex<Vec<Document>>> = Arc::default();
+    let hook = {
+        let (lives, found, device) = (Arc::clone(&lives), Arc::clone(&found), Arc::clone(&device));
+        move |app: &wgattn::explorer::App, ctx: &eframe::egui::Context| {
+            ctx.request_repaint();
+            let Ok(mut current) = device.lock() else { return };
+            if current.as_ref() != Some(app.device()) {
+                *current = Some(app.device().clone());
+                lives.fetch_add(1, Ordering::Relaxed);
+            }
+            if !app.is_settled() || app.snapshot().is_none() {
+                return;
+            }
+            if let Ok(mut found) = found.lock() {
+                if found.len() < lives.load(Ordering::Relaxed) {
+                    found.push(app.document().clone());
+                }
+            }
+            if lives.load(Ordering::Relaxed) == 1 {
+                app.device().destroy();
+            } else {
+                ctx.send_viewport_cmd(eframe::egui::ViewportCommand::Close);
+            }
+        }
+    };
+    let mut document = Document { query: [33, 44], ..Document::default() };
+    document.settings.compute.landmark_side = 5;
+    let options = Options {
+        document: Some(document.clone()),
+        each_frame: Some(FrameHook(Arc::new(hook))),
+        ..Options::default()
+    };
+    std::thread::spawn(|| {
+        std::thread::sleep(Duration::from_secs(60));
+        panic!("no end after a minute");
+    });
+    run(&options).expect("the window closes by itself");
+    let found = found.lock().map(|f| f.clone()).unwrap_or_default();
+    assert_eq!(lives.load(Ordering::Relaxed), 2, "one device and the one after it");
+    assert_eq!(found, [document.clone(), document], "the same settings and place, twice");
+}

@@ -317,6 +317,13 @@ fn views_maps_tables_settings_and_sessions_are_saved_and_restored() {
         map.values().next().expect("one array").shape.iter().product::<usize>(),
         harness.state().snapshot().expect("a map").grid.tokens()
     );
+    harness.render().expect("a frame, in which the view is photographed");
+    let seen = image::open(&paths[0]).expect("the view is a picture");
+    assert!(
+        seen.width() > 700 && seen.width() < 1280,
+        "the views without the panel: {} pixels",
+        seen.width()
+    );
     // Menus lead to the rest.
     harness.get_by_label("File").click();
     harness.run_steps(2);
@@ -333,6 +340,40 @@ fn views_maps_tables_settings_and_sessions_are_saved_and_restored() {
     settle(&mut harness);
     settle(&mut harness);
     assert_eq!(*harness.state().document(), kept, "everything is back");
+}
+
+#[test]
+fn a_sweep_of_the_bandwidth_becomes_an_animation() {
+    let mut harness = explorer(&[&drawn("sweep.png", 64, 48)]);
+    let (path, before) = (file("sweep.gif"), harness.state().document().clone());
+    harness.state_mut().answer_dialogs_with([path.clone()]);
+    harness.get_by_label("File").click();
+    harness.run_steps(2);
+    harness.get_by_label_contains("Export").click();
+    harness.run_steps(4);
+    harness.get_by_label_contains("sweep").click();
+    let start = Instant::now();
+    while harness.state().news().is_none_or(|n| !n.starts_with("Saved")) {
+        assert!(start.elapsed() < PATIENCE, "no animation: {:?}", harness.state().news());
+        harness.step();
+        harness.render().expect("a frame");
+    }
+    let reader = std::io::BufReader::new(std::fs::File::open(&path).expect("the animation"));
+    let decoder = image::codecs::gif::GifDecoder::new(reader).expect("a GIF");
+    assert_eq!(image::AnimationDecoder::into_frames(decoder).count(), 24);
+    assert_eq!(*harness.state().document(), before, "and λ is what it was");
+}
+
+#[test]
+fn a_lost_device_is_noticed() {
+    let harness = explorer(&[&drawn("lost.png", 64, 48)]);
+    harness.state().device().destroy();
+    let start = Instant::now();
+    while !harness.state().is_lost() {
+        assert!(start.elapsed() < PATIENCE, "nobody noticed");
+        std::thread::sleep(Duration::from_millis(5));
+        let _ = harness.state().device().poll(wgpu::PollType::Poll);
+    }
 }
 
 #[test]

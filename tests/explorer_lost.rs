@@ -2,11 +2,13 @@
 //!
 //! Windows belong to the main thread, so this is a program of its own and not a `#[test]`.
 
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+mod display;
+
+use display::Display;
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wgattn::explorer::document::Document;
 use wgattn::explorer::{FrameHook, Options, run};
 
@@ -22,33 +24,13 @@ fn main() {
     if std::env::var_os(INNER).is_some() {
         return inside();
     }
-    let server = Command::new("Xvfb")
-        .args([":92", "-screen", "0", "1280x800x24", "-nolisten", "tcp"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    let mut server = match server {
-        Ok(server) => server,
-        Err(error) => {
-            assert!(std::env::var_os("WGATTN_REQUIRE_ADAPTERS").is_none(), "Xvfb must be there: {error}");
-            return println!("test result: ok. 0 passed; 0 failed; 1 ignored (no Xvfb)");
-        }
+    let Some(display) = Display::start() else {
+        return println!("\ntest result: ok. 0 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out");
     };
-    let start = Instant::now();
-    while !PathBuf::from("/tmp/.X11-unix/X92").exists() && start.elapsed() < Duration::from_secs(10) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
     let status = std::env::current_exe().map(|program| {
-        Command::new(program)
-            .env(INNER, "1")
-            .env("DISPLAY", ":92")
-            .env_remove("WAYLAND_DISPLAY")
-            .env_remove("VK_ADD_DRIVER_FILES")
-            .env_remove("VK_ICD_FILENAMES")
-            .status()
+        let mut command = Command::new(program);
+        display.lead(&mut command).env(INNER, "1").status()
     });
-    let _ = server.kill();
-    let _ = server.wait();
     let passed = matches!(&status, Ok(Ok(status)) if status.success());
     assert!(passed, "the window did not come back: {status:?}");
     println!("test a_lost_device_opens_the_window_again ... ok");

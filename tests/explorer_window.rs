@@ -1,13 +1,15 @@
 //! The real window, on a virtual display: it opens, shows the map, is photographed and closes; and what happens without one.
 
+mod display;
+
+use display::Display;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wgattn"));
-    // SwiftShader's driver cannot draw to a window of ours.
-    command.env_remove("VK_ADD_DRIVER_FILES").env_remove("VK_ICD_FILENAMES").env_remove("WAYLAND_DISPLAY");
+    command.env_remove("WAYLAND_DISPLAY");
     command.env("XDG_DATA_HOME", folder());
     command
 }
@@ -16,43 +18,6 @@ fn folder() -> PathBuf {
     let folder = std::env::temp_dir().join(format!("wgattn-window-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder for results");
     folder
-}
-
-/// A virtual display of our own; `None` where there is no Xvfb.
-struct Display(Child, String);
-
-impl Display {
-    fn start(number: u32) -> Option<Self> {
-        let name = format!(":{number}");
-        let server = Command::new("Xvfb")
-            .args([&name, "-screen", "0", "1280x800x24", "-nolisten", "tcp"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        let server = match server {
-            Ok(server) => server,
-            Err(error) => {
-                let required = std::env::var_os("WGATTN_REQUIRE_ADAPTERS").is_some();
-                assert!(!required, "Xvfb must be there: {error}");
-                println!("ignored: no Xvfb ({error})");
-                return None;
-            }
-        };
-        let socket = PathBuf::from(format!("/tmp/.X11-unix/X{number}"));
-        let start = Instant::now();
-        while !socket.exists() && start.elapsed() < Duration::from_secs(10) {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Some(Self(server, name))
-    }
-}
-
-impl Drop for Display {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 fn finished(mut command: Command, most: Duration) -> Output {
@@ -78,10 +43,10 @@ fn shows_something(path: &PathBuf) -> bool {
 
 #[test]
 fn the_window_opens_shows_the_map_and_closes() {
-    let Some(display) = Display::start(90) else { return };
+    let Some(display) = Display::start() else { return };
     let target = folder().join("window.png");
     let mut command = program();
-    command.env("DISPLAY", &display.1).args(["explore", "--theme", "dark", "--screenshot"]).arg(&target);
+    display.lead(&mut command).args(["explore", "--theme", "dark", "--screenshot"]).arg(&target);
     let start = Instant::now();
     let output = finished(command, Duration::from_secs(60));
     println!("from start to a photographed map: {:.1} s", start.elapsed().as_secs_f64());
@@ -92,10 +57,10 @@ fn the_window_opens_shows_the_map_and_closes() {
 /// C33: a Wayland that is named but does not answer gives way to X11.
 #[test]
 fn a_wayland_that_does_not_answer_gives_way_to_x11() {
-    let Some(display) = Display::start(91) else { return };
+    let Some(display) = Display::start() else { return };
     let target = folder().join("x11.png");
     let mut command = program();
-    command.env("DISPLAY", &display.1).env("WAYLAND_DISPLAY", "bogus");
+    display.lead(&mut command).env("WAYLAND_DISPLAY", "bogus");
     command.args(["explore", "--view", "compare", "--screenshot"]).arg(&target);
     let output = finished(command, Duration::from_secs(60));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -113,6 +78,19 @@ fn without_a_display_one_line_points_to_the_command_line() {
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert_eq!(ours.len(), 1, "{text}");
     assert!(ours[0].starts_with("error: no display") && ours[0].contains("wgattn map"), "{text}");
+}
+
+#[test]
+fn a_display_that_does_not_answer_is_told_alike() {
+    let mut command = program();
+    command.env("DISPLAY", ":64999").args(["explore"]);
+    let output = finished(command, Duration::from_secs(20));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(
+        text.contains("error: no display") && text.contains(":64999") && text.contains("wgattn map"),
+        "{text}"
+    );
 }
 
 #[test]

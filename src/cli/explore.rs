@@ -55,7 +55,7 @@ pub(super) fn run(args: &Args) -> Result<Option<ExitCode>, Failure> {
     };
     match open(&options) {
         Ok(()) => Ok(None),
-        Err(error @ ExploreError::NoDisplay) => {
+        Err(error @ ExploreError::NoDisplay { .. }) => {
             say(format_args!("error: {error}"));
             Ok(Some(ExitCode::from(2)))
         }

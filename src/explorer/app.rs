@@ -68,8 +68,12 @@ impl std::fmt::Debug for FrameHook {
 /// Why the window closed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ending {
-    /// The device was lost: open again with this.
-    pub(super) restart: Option<Options>,
+    /// What to open again with after the device was lost.
+    pub(super) latest: Option<Options>,
+    /// Why the device was lost.
+    pub(super) lost: Option<String>,
+    /// The window's device, which tells of its loss when it is asked.
+    pub(super) device: Option<wgpu::Device>,
     /// What went wrong, for the command line.
     pub(super) failure: Option<String>,
 }
@@ -116,7 +120,6 @@ pub struct App {
     hide_ui: bool,
     help: bool,
     information: bool,
-    lost: Arc<Mutex<Option<String>>>,
     woken: Arc<AtomicBool>,
     ending: Arc<Mutex<Ending>>,
     screenshot: Option<std::path::PathBuf>,
@@ -135,16 +138,17 @@ pub struct App {
     views_rect: egui::Rect,
     /// What callbacks have to tell.
     said: Arc<Mutex<Vec<String>>>,
-    frame: FrameTimes,
+    frame: Frames,
     ctx: egui::Context,
     keeps_session: bool,
     each_frame: Option<FrameHook>,
 }
 
-/// How long frames took, for the figures of the status bar and of tests.
+/// Frames drawn, and how many of them since there was nothing more to wait for.
 #[derive(Debug, Default)]
-struct FrameTimes {
+struct Frames {
     count: u64,
+    still: u32,
 }
 
 impl std::fmt::Debug for App {
@@ -168,8 +172,10 @@ impl App {
     ) -> Result<Self, String> {
         let state = cc.wgpu_render_state.clone().ok_or("the window is not drawn by wgpu")?;
         let window = Window::new(state.device.clone(), state.queue.clone()).map_err(|e| e.to_string())?;
-        let lost = Arc::new(Mutex::new(None));
-        watch_device(&window, &lost, &cc.egui_ctx);
+        watch_device(&window, &ending, &cc.egui_ctx);
+        if let Ok(mut ending) = ending.lock() {
+            ending.device = Some(window.device.clone());
+        }
         let woken = Arc::new(AtomicBool::new(false));
         let (ctx, flag) = (cc.egui_ctx.clone(), Arc::clone(&woken));
         let no_compute = window.backend.is_none();
@@ -215,7 +221,6 @@ impl App {
             hide_ui: false,
             help: false,
             information: false,
-            lost,
             woken,
             ending,
             screenshot: options.screenshot,
@@ -230,7 +235,7 @@ impl App {
             views_rect: egui::Rect::ZERO,
             said: Arc::default(),
             document,
-            frame: FrameTimes::default(),
+            frame: Frames::default(),
             ctx: cc.egui_ctx.clone(),
             keeps_session: options.keep_session,
             each_frame: options.each_frame,
@@ -337,30 +342,29 @@ impl App {
         }
         self.woken.store(false, Ordering::Release);
         if self.is_lost() {
-            self.restart(ctx);
+            self.note_latest();
+            ctx.send_viewport_cmd(egui::ViewportCommand::Close);
         }
     }
 
-    fn is_lost(&self) -> bool {
-        self.lost.lock().is_ok_and(|lost| lost.is_some())
+    /// Whether the window's device is gone: it closes and opens again.
+    pub fn is_lost(&self) -> bool {
+        self.ending.lock().is_ok_and(|ending| ending.lost.is_some())
     }
 
-    /// Closes the window so that it is opened again on a new device, with the same document.
-    fn restart(&mut self, ctx: &egui::Context) {
-        let reason = self.lost.lock().ok().and_then(|lost| lost.clone()).unwrap_or_default();
+    /// Notes what to open again with, should the device be lost in the middle of a frame.
+    fn note_latest(&self) {
         if let Ok(mut ending) = self.ending.lock() {
-            ending.restart = Some(Options {
+            ending.latest = Some(Options {
                 sources: self.current_sources(),
                 views: self.layout.open_ids(&self.views),
                 document: Some(self.document.clone()),
                 screenshot: self.screenshot.clone(),
                 keep_session: self.keeps_session,
                 each_frame: self.each_frame.clone(),
-                notice: Some(format!("The graphics device was lost ({reason}) and opened again.")),
                 ..Options::default()
             });
         }
-        ctx.send_viewport_cmd(egui::ViewportCommand::Close);
     }
 
     fn show_photo(&mut self, photo: Photo) {
@@ -416,6 +420,7 @@ impl App {
             document: self.document.clone(),
             needs,
         });
+        self.note_latest();
     }
 
     fn source_state(&self) -> SourceState {
@@ -625,11 +630,9 @@ impl App {
             return;
         }
         // Two frames more, so that sizes have settled.
-        self.frame.count += 1;
-        if self.frame.count < 1_000_000 {
-            self.frame.count = 1_000_000;
-            ctx.request_repaint();
-            return;
+        if self.frame.still < 2 {
+            self.frame.still += 1;
+            return ctx.request_repaint();
         }
         let Some(path) = self.screenshot.take() else { return };
         let (closing, ending) = (ctx.clone(), Arc::clone(&self.ending));
@@ -702,17 +705,17 @@ fn devices() -> Vec<(String, Device)> {
     list
 }
 
-/// Notices when the window's device goes, instead of panicking in the middle of a frame.
+/// Notices when the window's device goes.
 #[expect(clippy::disallowed_methods, reason = "this device belongs to our own window")]
-fn watch_device(window: &Window, lost: &Arc<Mutex<Option<String>>>, ctx: &egui::Context) {
-    let (flag, context, backend) = (Arc::clone(lost), ctx.clone(), window.backend.clone());
+fn watch_device(window: &Window, ending: &Arc<Mutex<Ending>>, ctx: &egui::Context) {
+    let (ending, context, backend) = (Arc::clone(ending), ctx.clone(), window.backend.clone());
     window.device.set_device_lost_callback(move |reason, message| {
         let text = format!("{reason:?}: {message}");
         if let Some(backend) = &backend {
             backend.notify_device_lost(&text);
         }
-        if let Ok(mut lost) = flag.lock() {
-            *lost = Some(text);
+        if let Ok(mut ending) = ending.lock() {
+            ending.lost = Some(text);
         }
         context.request_repaint();
     });

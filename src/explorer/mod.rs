@@ -37,10 +37,11 @@ use std::sync::{Arc, Mutex};
 #[non_exhaustive]
 pub enum ExploreError {
     /// Neither X11 nor Wayland: a console, or SSH without a display.
-    #[error(
-        "no display: neither DISPLAY nor WAYLAND_DISPLAY leads to one; `wgattn map IMAGE --at X,Y` draws a map without a window"
-    )]
-    NoDisplay,
+    #[error("no display: {reason}; `wgattn map IMAGE --at X,Y` draws a map without a window")]
+    NoDisplay {
+        /// What was looked for.
+        reason: String,
+    },
     /// No driver that can draw a window.
     #[error(
         "no graphics driver can draw a window ({reason}); install one (Debian: mesa-vulkan-drivers), or use `wgattn map`, which also runs on the CPU"
@@ -65,22 +66,61 @@ pub fn run(options: &Options) -> Result<(), ExploreError> {
     let mut options = options.clone();
     loop {
         let ending: Arc<Mutex<app::Ending>> = Arc::default();
-        let (theirs, opened) = (Arc::clone(&ending), options.clone());
-        let result = eframe::run_native(
+        let result = open(&options, &ending, x11);
+        let ending = ending.lock().map(|e| e.clone()).unwrap_or_default();
+        if let Some(reason) = ending.lost {
+            let notice = format!("The graphics device was lost ({reason}) and opened again.");
+            options = Options { notice: Some(notice), ..ending.latest.unwrap_or(options) };
+            continue;
+        }
+        match (ending.failure, result) {
+            (Some(why), _) => return Err(ExploreError::Failed(why)),
+            (None, Ok(())) => return Ok(()),
+            (None, Err(eframe::Error::Wgpu(why))) => {
+                return Err(ExploreError::NoDriver { reason: why.to_string() });
+            }
+            (None, Err(eframe::Error::WinitEventLoop(_))) => {
+                let name = std::env::var("DISPLAY").unwrap_or_default();
+                let reason = format!("the one that DISPLAY={name} names does not answer");
+                return Err(ExploreError::NoDisplay { reason });
+            }
+            (None, Err(why)) => return Err(ExploreError::Failed(why.to_string())),
+        }
+    }
+}
+
+/// One life of the window. Where the device is lost between our looking and the drawing of a frame, what draws it panics:
+/// that is no fault of the program then, and ends this life only.
+fn open(options: &Options, ending: &Arc<Mutex<app::Ending>>, x11: bool) -> eframe::Result {
+    let (theirs, opened) = (Arc::clone(ending), options.clone());
+    let is_lost = {
+        let ending = Arc::clone(ending);
+        move || {
+            let device = ending.lock().ok().and_then(|e| e.device.clone());
+            // The loss is told to whoever asks the device for news.
+            let _ = device.map(|d| d.poll(wgpu::PollType::Poll));
+            ending.lock().is_ok_and(|e| e.lost.is_some())
+        }
+    };
+    let usual: Arc<dyn Fn(&std::panic::PanicHookInfo<'_>) + Send + Sync> = std::panic::take_hook().into();
+    let (told, lost) = (Arc::clone(&usual), is_lost.clone());
+    std::panic::set_hook(Box::new(move |info| {
+        if !lost() {
+            told(info);
+        }
+    }));
+    let life = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        eframe::run_native(
             "wgattn",
             native_options(x11),
             Box::new(move |cc| Ok(Box::new(App::with_ending(cc, opened, theirs)?))),
-        );
-        let ending = ending.lock().map(|e| e.clone()).unwrap_or_default();
-        match (ending.restart, ending.failure, result) {
-            (Some(again), _, _) => options = again,
-            (None, Some(why), _) => return Err(ExploreError::Failed(why)),
-            (None, None, Ok(())) => return Ok(()),
-            (None, None, Err(eframe::Error::Wgpu(why))) => {
-                return Err(ExploreError::NoDriver { reason: why.to_string() });
-            }
-            (None, None, Err(why)) => return Err(ExploreError::Failed(why.to_string())),
-        }
+        )
+    }));
+    std::panic::set_hook(Box::new(move |info| usual(info)));
+    match life {
+        Ok(result) => result,
+        Err(_) if is_lost() => Ok(()),
+        Err(panic) => std::panic::resume_unwind(panic),
     }
 }
 
@@ -97,7 +137,10 @@ fn display() -> Result<bool, ExploreError> {
         (None, None, _) => false,
     };
     match (wayland, set("DISPLAY").is_some()) {
-        (false, false) => Err(ExploreError::NoDisplay),
+        (false, false) => {
+            let reason = "neither DISPLAY nor WAYLAND_DISPLAY leads to one".into();
+            Err(ExploreError::NoDisplay { reason })
+        }
         (wayland, _) => Ok(!wayland),
     }
 }

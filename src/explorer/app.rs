@@ -309,7 +309,7 @@ impl App {
     }
 
     /// Takes what came since the last frame.
-    fn take_news(&mut self, ctx: &egui::Context) {
+    fn take_news(&mut self) {
         if let Some(came) = self.player.as_ref().and_then(Player::take) {
             match came {
                 Ok(frame) => {
@@ -341,10 +341,6 @@ impl App {
             self.tell(text);
         }
         self.woken.store(false, Ordering::Release);
-        if self.is_lost() {
-            self.note_latest();
-            ctx.send_viewport_cmd(egui::ViewportCommand::Close);
-        }
     }
 
     /// Whether the window's device is gone: it closes and opens again.
@@ -657,7 +653,14 @@ impl eframe::App for App {
     fn ui(&mut self, ui: &mut egui::Ui, _: &mut eframe::Frame) {
         let ctx = ui.ctx().clone();
         self.frame.count += 1;
-        self.take_news(&ctx);
+        // The loss of a device is told to whoever asks it for news.
+        let _ = self.device().poll(wgpu::PollType::Poll);
+        if self.is_lost() {
+            // Nothing is drawn any more: buffers of a lost device cannot be made.
+            self.note_latest();
+            return ctx.send_viewport_cmd(egui::ViewportCommand::Close);
+        }
+        self.take_news();
         self.take_input(&ctx);
         self.take_answers(&ctx);
         let held = actions::held(&ctx);

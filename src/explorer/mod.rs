@@ -66,8 +66,9 @@ pub fn run(options: &Options) -> Result<(), ExploreError> {
     let mut options = options.clone();
     loop {
         let ending: Arc<Mutex<app::Ending>> = Arc::default();
-        let result = open(&options, &ending, x11);
+        let life = open(&options, &ending, x11);
         let ending = ending.lock().map(|e| e.clone()).unwrap_or_default();
+        let Some(result) = life else { return Err(lost_for_good(&ending)) };
         if let Some(reason) = ending.lost {
             let notice = format!("The graphics device was lost ({reason}) and opened again.");
             options = Options { notice: Some(notice), ..ending.latest.unwrap_or(options) };
@@ -89,9 +90,9 @@ pub fn run(options: &Options) -> Result<(), ExploreError> {
     }
 }
 
-/// One life of the window. Where the device is lost between our looking and the drawing of a frame, what draws it panics:
-/// that is no fault of the program then, and ends this life only.
-fn open(options: &Options, ending: &Arc<Mutex<app::Ending>>, x11: bool) -> eframe::Result {
+/// One life of the window; `None` where the device was lost while a frame was being drawn. What draws it panics then, which
+/// is no fault of the program, but the event loop cannot be used again.
+fn open(options: &Options, ending: &Arc<Mutex<app::Ending>>, x11: bool) -> Option<eframe::Result> {
     let (theirs, opened) = (Arc::clone(ending), options.clone());
     let is_lost = {
         let ending = Arc::clone(ending);
@@ -118,10 +119,31 @@ fn open(options: &Options, ending: &Arc<Mutex<app::Ending>>, x11: bool) -> efram
     }));
     std::panic::set_hook(Box::new(move |info| usual(info)));
     match life {
-        Ok(result) => result,
-        Err(_) if is_lost() => Ok(()),
+        Ok(result) => Some(result),
+        Err(_) if is_lost() => None,
         Err(panic) => std::panic::resume_unwind(panic),
     }
+}
+
+/// Keeps what the user made, and says where.
+fn lost_for_good(ending: &app::Ending) -> ExploreError {
+    let latest = ending.latest.clone().unwrap_or_default();
+    let kept = session::Session {
+        document: latest.document.unwrap_or_default(),
+        source: latest.sources.first().cloned(),
+        open_views: latest.views,
+        ..session::Session::default()
+    };
+    let saved = session::last_path().map(|path| kept.save_last(&path));
+    let after = match saved {
+        Some(Ok(())) => "the session is kept: wgattn explore --resume".to_string(),
+        Some(Err(error)) => error.to_string(),
+        None => "there is no place to keep the session".to_string(),
+    };
+    ExploreError::Failed(format!(
+        "the graphics device was lost while a frame was drawn ({}); {after}",
+        ending.lost.as_deref().unwrap_or("no reason given")
+    ))
 }
 
 /// Whether to insist on X11: Wayland is named but does not answer. A second try in one process is not possible.

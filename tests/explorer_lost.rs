@@ -50,10 +50,10 @@ fn inside() {
             if !app.is_settled() || app.snapshot().is_none() {
                 return ctx.request_repaint_after(Duration::from_millis(50));
             }
-            if let Ok(mut found) = found.lock() {
-                if found.len() < lives.load(Ordering::Relaxed) {
-                    found.push(app.document().clone());
-                }
+            if let Ok(mut found) = found.lock()
+                && found.len() < lives.load(Ordering::Relaxed)
+            {
+                found.push(app.document().clone());
             }
             if lives.load(Ordering::Relaxed) == 1 {
                 // Between two frames, as a driver would.
@@ -72,7 +72,7 @@ fn inside() {
     document.settings.compute.landmark_side = 5;
     let options = Options {
         document: Some(document.clone()),
-        each_frame: Some(FrameHook(Arc::new(hook))),
+        each_frame: Some(FrameHook::new(hook)),
         ..Options::default()
     };
     std::thread::spawn(|| {

@@ -57,7 +57,16 @@ pub struct Options {
 
 /// What looks at the app after a frame.
 #[derive(Clone)]
-pub struct FrameHook(pub Arc<dyn Fn(&App, &egui::Context) + Send + Sync>);
+pub struct FrameHook(Arc<AfterFrame>);
+
+type AfterFrame = dyn Fn(&App, &egui::Context) + Send + Sync;
+
+impl FrameHook {
+    /// Called with the app after each frame.
+    pub fn new(look: impl Fn(&App, &egui::Context) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(look))
+    }
+}
 
 impl std::fmt::Debug for FrameHook {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -4,11 +4,11 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
 /// An X server without a screen; it ends with this value.
-pub struct Display(Child, String);
+pub(crate) struct Display(Child, String);
 
 impl Display {
     /// Starts one on a free number and waits until it answers; `None`, told, where there is no Xvfb and none is required.
-    pub fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         let server = Command::new("Xvfb")
             .args(["-displayfd", "1", "-screen", "0", "1280x800x24", "-nolisten", "tcp"])
             .stdout(Stdio::piped())
@@ -31,12 +31,12 @@ impl Display {
     }
 
     /// What DISPLAY is set to for it.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.1
     }
 
     /// Makes a program draw to it, with drivers that can.
-    pub fn lead<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+    pub(crate) fn lead<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         // SwiftShader's driver cannot draw to a window of ours.
         command.env_remove("VK_ADD_DRIVER_FILES").env_remove("VK_ICD_FILENAMES");
         command.env_remove("WAYLAND_DISPLAY").env("DISPLAY", self.name())

@@ -42,7 +42,6 @@ pub(crate) fn snapshot() -> Snapshot {
         trace: None,
         distances: None,
         parity: None,
-        no_parity: None,
         sinks: vec![20],
         schedules: Vec::new(),
         timings: Timings {

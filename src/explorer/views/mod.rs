@@ -99,7 +99,7 @@ pub fn views() -> Vec<Box<dyn View>> {
 
 /// The list as a Markdown table.
 pub fn markdown_table() -> String {
-    let line = |view: &Box<dyn View>| format!("| {} | `{}` | {} |\n", view.title(), view.id(), view.about());
-    let lines: String = views().iter().map(line).collect();
+    let line = |view: Box<dyn View>| format!("| {} | `{}` | {} |\n", view.title(), view.id(), view.about());
+    let lines: String = views().into_iter().map(line).collect();
     format!("| view | `--view` | shows |\n|---|---|---|\n{lines}")
 }

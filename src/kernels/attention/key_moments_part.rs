@@ -60,10 +60,10 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
         let (mut mean, variance) = moments(&values);
         let (mut squares, mut taken) = (variance * count, count);
         if let Some(state) = before.as_ref().map(|b| &b[(batch * m + j) * 3..][..3]).filter(|s| s[2] > T::zero()) {
-            taken = taken + state[2];
+            taken += state[2];
             let apart = mean - state[0];
             mean = state[0] + apart * count / taken;
-            squares = squares + state[1] + apart * apart * state[2] * count / taken;
+            squares += state[1] + apart * apart * state[2] * count / taken;
         }
         line[0] = mean;
         if columns == 2 {

@@ -496,7 +496,9 @@ impl App {
                         textures: &mut self.textures,
                     };
                     ui.push_id(view.id(), |ui| {
-                        super::widgets::section(ui, view.title(), true, |ui| view.controls(ui, &mut context));
+                        super::widgets::section(ui, &format!("{} view", view.title()), true, |ui| {
+                            view.controls(ui, &mut context)
+                        });
                     });
                     self.document.query = query.to_array();
                 }

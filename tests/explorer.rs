@@ -21,8 +21,24 @@ fn open(options: Options, size: egui::Vec2) -> Harness<'static, App> {
 
 fn open_scaled(options: Options, size: egui::Vec2, scale: f32) -> Harness<'static, App> {
     let builder = Harness::builder().with_size(size).with_pixels_per_point(scale).with_max_steps(20);
-    let builder = builder.with_theme(egui::Theme::Dark).wgpu();
+    let builder = builder.with_theme(egui::Theme::Dark).wgpu_setup(graphics());
     builder.build_eframe(|cc| App::new(cc, options).expect("the app opens"))
+}
+
+/// lavapipe where it is, so that pictures compare; otherwise whatever the harness prefers. Asks no more of the device than the
+/// default limits.
+fn graphics() -> eframe::egui_wgpu::WgpuSetup {
+    let mut setup = egui_kittest::wgpu::default_wgpu_setup();
+    if let eframe::egui_wgpu::WgpuSetup::CreateNew(new) = &mut setup {
+        new.native_adapter_selector = Some(std::sync::Arc::new(|adapters, _| {
+            let rank = |a: &&wgpu::Adapter| {
+                let info = a.get_info();
+                (!info.name.contains("llvmpipe"), info.backend != wgpu::Backend::Vulkan)
+            };
+            adapters.iter().min_by_key(rank).cloned().ok_or_else(|| "no adapter".to_string())
+        }));
+    }
+    setup
 }
 
 fn explorer(sources: &[&str]) -> Harness<'static, App> {
@@ -166,6 +182,7 @@ fn every_setting_gives_a_map_and_undo_goes_back() {
         harness.step();
     }
     assert_eq!(harness.state().document().settings, start, "undo leads back to the start");
+    assert!(harness.state().can_redo());
     harness.key_press_modifiers(Modifiers::COMMAND, Key::Y);
     harness.step();
     assert_ne!(harness.state().document().settings, start, "redo goes forward again");

@@ -293,6 +293,16 @@ impl App {
         current && self.photo.is_some() && self.engine.is_idle()
     }
 
+    /// Whether there is something to undo.
+    pub fn can_undo(&self) -> bool {
+        self.history.can_undo()
+    }
+
+    /// Whether there is something to redo.
+    pub fn can_redo(&self) -> bool {
+        self.history.can_redo()
+    }
+
     /// The window's device.
     pub fn device(&self) -> &wgpu::Device {
         &self.textures.state().device
@@ -384,6 +394,8 @@ impl App {
             } else if outside || self.photo.is_some() {
                 self.document.query = (size / 2).to_array();
             }
+            // Another picture moves the query; that is no step to undo.
+            self.history.accept(&self.document);
         }
         self.textures.set_photo(&photo);
         self.photo = Some(Arc::new(photo));

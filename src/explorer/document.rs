@@ -51,6 +51,11 @@ impl History {
         }
     }
 
+    /// Takes the document as it is for the present state, without a step: what changed was not the user's doing.
+    pub fn accept(&mut self, now: &Document) {
+        self.last = Some(now.clone());
+    }
+
     /// The state before, if there is one.
     pub fn undo(&mut self, now: &mut Document) -> bool {
         let Some(before) = self.past.pop() else { return false };

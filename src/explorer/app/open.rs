@@ -22,10 +22,11 @@ impl App {
             match Photo::decode(FIRST_PICTURE, FIRST_NAME) {
                 Ok(photo) => {
                     self.live = false;
-                    self.show_photo(photo);
-                    if self.document.query == [0, 0] {
+                    self.player = None;
+                    if self.photo.is_none() && self.document.query == [0, 0] {
                         self.document.query = FIRST_QUERY;
                     }
+                    self.show_photo(photo);
                 }
                 Err(error) => self.tell(error.to_string()),
             }

@@ -245,6 +245,10 @@ fn every_view_of_the_list_opens_and_looks_as_it_did() {
                 );
                 let picture = harness.render().expect("a picture of the window");
                 assert_eq!(picture.dimensions(), ((1280.0 * scale) as u32, (800.0 * scale) as u32));
+                if let Some(folder) = std::env::var_os("WGATTN_KEEP_IMAGES") {
+                    let name = format!("{}-{theme:?}-{scale}.png", view.id());
+                    picture.save(PathBuf::from(folder).join(name)).expect("kept to be looked at");
+                }
                 if scale == 1.0 && theme == egui::Theme::Dark {
                     looks_as_it_did(view.id(), &picture);
                 }

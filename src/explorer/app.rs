@@ -509,7 +509,7 @@ impl App {
                     };
                     ui.push_id(view.id(), |ui| {
                         super::widgets::section(ui, &format!("{} view", view.title()), true, |ui| {
-                            view.controls(ui, &mut context)
+                            view.controls(ui, &mut context);
                         });
                     });
                     self.document.query = query.to_array();

@@ -155,7 +155,7 @@ pub struct Options {
     pub storage_binding: Option<u64>,
     /// Smaller limits than the device's: bytes of workgroup memory.
     pub workgroup_bytes: Option<u32>,
-    /// Another thread submits to the queue too, say a window's: [`Program::run`](crate::backend::Program::run) waits so that it is
+    /// Another thread submits to the queue too, say a window's: [`Program::run`] waits so that it is
     /// not held up.
     pub shared_queue: bool,
 }

@@ -1,8 +1,8 @@
 //! Masks painted by hand: keys that nobody sees, and regions that see only themselves and what they are linked to.
 //!
 //! The painting is a bitmap laid over the photograph, one byte per cell, and knows nothing of tokens: patch, stride and
-//! the photograph itself may change under it. A token is what lies under its centre. [`paint`] holds the tools,
-//! [`links`] which region sees which, [`places`] where a region's handle goes, [`stored`] what a session writes.
+//! the photograph itself may change under it. A token is what lies under its centre. `paint` holds the tools,
+//! `links` which region sees which, `places` where a region's handle goes, `stored` what a session writes.
 
 mod links;
 mod paint;
@@ -103,7 +103,7 @@ impl MaskDocument {
     /// Keys that the token under `query` (a pixel of the photograph; outside, the nearest one) may see: 1 or 0 per token
     /// of the grid, `[token]`; `None` where nothing is painted.
     ///
-    /// keys[j] = not hidden[j] and (no region is painted, or region[query] sees region[j])
+    /// `keys[j] = not hidden[j] and (no region is painted, or region[query] sees region[j])`
     ///
     /// Hidden places are hidden as keys only: a query there sees as others do.
     pub fn keys(&self, grid: &TokenGrid, query: UVec2) -> Option<Vec<u8>> {

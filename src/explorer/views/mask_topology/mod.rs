@@ -1,7 +1,7 @@
 //! The mask topology: who sees whom. Hidden keys, regions and links are painted on the photograph and shown as a table.
 //!
-//! [`toolbar`] chooses the tool, [`gesture`] turns what the pointer does into paint, [`survey`] counts tokens,
-//! [`overlay`] holds the two textures over the photograph, [`links`] draws handles and arrows, [`matrix`] the table.
+//! `toolbar` chooses the tool, `gesture` turns what the pointer does into paint, `survey` counts tokens,
+//! `overlay` holds the two textures over the photograph, `links` draws handles and arrows, `matrix` the table.
 
 mod gesture;
 mod links;

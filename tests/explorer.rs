@@ -1,8 +1,11 @@
 //! The explorer as a whole, driven as a user would: the app in a test harness, on this machine's adapter.
 
+mod explorer_driver;
+
 use eframe::egui::{self, Key, Modifiers, PointerButton, Pos2, pos2, vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
+use explorer_driver::{PATIENCE, click, drawn, explorer, file, open, open_scaled, settle};
 use glam::UVec2;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -11,81 +14,6 @@ use wgattn::explorer::snapshot::LayerId;
 use wgattn::explorer::views::views;
 use wgattn::explorer::{App, Options};
 use wgattn::vision::scene::relative_error;
-
-/// Longest wait for a map.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-fn open(options: Options, size: egui::Vec2) -> Harness<'static, App> {
-    open_scaled(options, size, 1.0)
-}
-
-fn open_scaled(options: Options, size: egui::Vec2, scale: f32) -> Harness<'static, App> {
-    let builder = Harness::builder().with_size(size).with_pixels_per_point(scale).with_max_steps(20);
-    let builder = builder.with_theme(egui::Theme::Dark).wgpu_setup(graphics());
-    builder.build_eframe(|cc| App::new(cc, options).expect("the app opens"))
-}
-
-/// lavapipe where it is, so that pictures compare; otherwise whatever the harness prefers. Asks no more of the device than the
-/// default limits.
-fn graphics() -> eframe::egui_wgpu::WgpuSetup {
-    let mut setup = egui_kittest::wgpu::default_wgpu_setup();
-    if let eframe::egui_wgpu::WgpuSetup::CreateNew(new) = &mut setup {
-        new.native_adapter_selector = Some(std::sync::Arc::new(|adapters, _| {
-            let rank = |a: &&wgpu::Adapter| {
-                let info = a.get_info();
-                (!info.name.contains("llvmpipe"), info.backend != wgpu::Backend::Vulkan)
-            };
-            adapters.iter().min_by_key(rank).cloned().ok_or_else(|| "no adapter".to_string())
-        }));
-    }
-    setup
-}
-
-fn explorer(sources: &[&str]) -> Harness<'static, App> {
-    let sources = sources.iter().map(|s| (*s).to_string()).collect();
-    let mut harness = open(Options { sources, ..Options::default() }, vec2(1280.0, 800.0));
-    settle(&mut harness);
-    harness
-}
-
-/// Steps until the map on screen is that of the present settings, or something failed.
-fn settle(harness: &mut Harness<'_, App>) {
-    let start = Instant::now();
-    harness.run_steps(2);
-    while !harness.state().is_settled() {
-        assert!(start.elapsed() < PATIENCE, "no map: {:?}", harness.state());
-        std::thread::sleep(Duration::from_millis(4));
-        harness.step();
-    }
-    harness.run_steps(2);
-}
-
-fn file(name: &str) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("wgattn-explorer-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder for results");
-    folder.join(name)
-}
-
-/// A picture with coloured blocks; smooth enough to have neighbours alike.
-fn drawn(name: &str, width: u32, height: u32) -> String {
-    let path = file(name);
-    let pixel = |x: u32, y: u32| {
-        let block = (x * 4 / width.max(1) + 3 * (y * 3 / height.max(1))) % 7;
-        image::Rgb([(block * 36) as u8, (x * 255 / width.max(1)) as u8, (y * 255 / height.max(1)) as u8])
-    };
-    image::RgbImage::from_fn(width, height, pixel).save(&path).expect("the picture is written");
-    path.display().to_string()
-}
-
-fn click(harness: &mut Harness<'_, App>, at: Pos2, button: PointerButton) {
-    let press = |pressed| egui::Event::PointerButton { pos: at, button, pressed, modifiers: Modifiers::NONE };
-    harness.event(egui::Event::PointerMoved(at));
-    harness.step();
-    harness.event(press(true));
-    harness.step();
-    harness.event(press(false));
-    harness.step();
-}
 
 fn drag(harness: &mut Harness<'_, App>, from: Pos2, to: Pos2) {
     let press = |pos, pressed| egui::Event::PointerButton {
@@ -494,99 +422,6 @@ fn arrays_of_a_model_are_mapped() {
             assert!((f64::from(*x) - w / total).abs() < 1e-5, "head {head}: {x} and {}", w / total);
         }
     }
-}
-
-/// Random events for a while: nothing panics and memory stays. `WGATTN_FUZZ_SECONDS` sets how long.
-#[test]
-fn random_events_break_nothing() {
-    let seconds = std::env::var("WGATTN_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(15);
-    let mut harness = explorer(&[&drawn("fuzz.png", 120, 90)]);
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut random = |below: u64| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state % below
-    };
-    let keys = [
-        Key::F,
-        Key::M,
-        Key::N,
-        Key::R,
-        Key::G,
-        Key::L,
-        Key::B,
-        Key::I,
-        Key::Tab,
-        Key::Space,
-        Key::Comma,
-        Key::Period,
-        Key::Num1,
-        Key::Num4,
-        Key::Num9,
-        Key::Plus,
-        Key::Minus,
-        Key::Questionmark,
-        Key::F1,
-        Key::Escape,
-        Key::Enter,
-        Key::ArrowUp,
-        Key::ArrowDown,
-        Key::PageUp,
-        Key::OpenBracket,
-        Key::CloseBracket,
-        Key::Delete,
-    ];
-    let start = Instant::now();
-    let mut early = None;
-    let mut steps = 0_u64;
-    while start.elapsed() < Duration::from_secs(seconds) {
-        let at = pos2(random(1300) as f32 - 10.0, random(820) as f32 - 10.0);
-        let press = |pressed, button| egui::Event::PointerButton {
-            pos: at,
-            button,
-            pressed,
-            modifiers: Modifiers::NONE,
-        };
-        match random(10) {
-            0..=3 => harness.event(egui::Event::PointerMoved(at)),
-            4 => harness.event(press(true, PointerButton::Primary)),
-            5 => harness.event(press(false, PointerButton::Primary)),
-            6 => click(
-                &mut harness,
-                at,
-                if random(6) == 0 { PointerButton::Secondary } else { PointerButton::Primary },
-            ),
-            7 => harness.event(egui::Event::MouseWheel {
-                unit: egui::MouseWheelUnit::Point,
-                delta: vec2(0.0, random(400) as f32 - 200.0),
-                phase: egui::TouchPhase::Move,
-                source: egui::MouseWheelSource::Wheel,
-                modifiers: if random(4) == 0 { Modifiers::COMMAND } else { Modifiers::NONE },
-            }),
-            8 => harness.key_press(keys[random(keys.len() as u64) as usize]),
-            _ => harness.key_press_modifiers(
-                Modifiers::COMMAND,
-                [Key::Z, Key::Y, Key::Num0, Key::B][random(4) as usize],
-            ),
-        }
-        harness.step();
-        // Files and dialogs are for other tests: none may open here.
-        harness.state_mut().answer_dialogs_with([file("fuzz-target")]);
-        steps += 1;
-        if early.is_none() && start.elapsed() > Duration::from_secs(seconds / 3) {
-            early = resident_bytes();
-        }
-    }
-    if let (Some(early), Some(late)) = (early, resident_bytes()) {
-        println!("{steps} steps; resident memory {} MiB, then {} MiB", early >> 20, late >> 20);
-        assert!(late < early + (200 << 20), "memory grew from {early} to {late} bytes");
-    }
-}
-
-fn resident_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
-    text.split_whitespace().nth(1)?.parse::<u64>().ok().map(|pages| pages * 4096)
 }
 
 /// Prints how long frames and maps take on this adapter. No assertion on times: machines differ.

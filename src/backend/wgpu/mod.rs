@@ -46,10 +46,7 @@ pub(crate) struct Core {
     shared_queue: bool,
 }
 
-/// How long a wait on a shared queue keeps others from submitting.
-const SHARED_WAIT: std::time::Duration = std::time::Duration::from_millis(1);
-
-/// How long others may submit between two such waits.
+/// Time between two looks at a shared queue.
 const SHARED_PAUSE: std::time::Duration = std::time::Duration::from_micros(100);
 
 #[derive(Default)]
@@ -108,21 +105,24 @@ impl Core {
 
     /// Waits for one submission, or for everything submitted so far.
     ///
-    /// On a shared queue in short waits: while one goes on, wgpu lets no other thread submit.
+    /// On a shared queue by looking again and again: a wait of wgpu's with another thread looking meanwhile can end in a
+    /// panic (its assertion about an empty queue), and holds up what that thread does.
     pub(crate) fn wait_for(&self, submission: Option<::wgpu::SubmissionIndex>, context: &str) -> Result<()> {
         self.alive()?;
-        let timeout = self.shared_queue.then_some(SHARED_WAIT);
-        loop {
-            let wait = ::wgpu::PollType::Wait { submission_index: submission.clone(), timeout };
-            match self.device.poll(wait) {
-                Ok(_) => return self.alive(),
-                Err(::wgpu::PollError::Timeout) if timeout.is_some() => {
-                    self.alive()?;
-                    std::thread::sleep(SHARED_PAUSE);
-                }
-                Err(e) => return Err(self.failed(context, e)),
-            }
+        if !self.shared_queue {
+            let wait = ::wgpu::PollType::Wait { submission_index: submission, timeout: None };
+            self.device.poll(wait).map_err(|e| self.failed(context, e))?;
+            return self.alive();
         }
+        let done = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&done);
+        self.queue.on_submitted_work_done(move || flag.store(true, Ordering::Release));
+        while !done.load(Ordering::Acquire) {
+            self.device.poll(::wgpu::PollType::Poll).map_err(|e| self.failed(context, e))?;
+            self.alive()?;
+            std::thread::sleep(SHARED_PAUSE);
+        }
+        self.alive()
     }
 }
 

@@ -2,7 +2,8 @@
 //! with a [`Snapshot`].
 //!
 //! There is one place for a request. A newer one replaces it, so a slider that is dragged neither queues up work nor grows
-//! memory; work that is under way goes on for a quarter of a second (so that dragging shows something) and then gives way.
+//! memory; work that is under way goes on for a quarter of a second and then gives way, but never twice in a row, and never to
+//! the next picture of a moving source: on a slow device something is shown all the same.
 
 mod layers;
 mod machine;
@@ -81,6 +82,8 @@ struct Shared {
     bell: Condvar,
     /// A request is waiting.
     newer: AtomicBool,
+    /// The present request is finished whatever comes: it is live, or the one before it gave way.
+    finish: AtomicBool,
     cancelled: AtomicBool,
     busy: Mutex<Option<(&'static str, Instant)>>,
     done: AtomicUsize,
@@ -106,7 +109,8 @@ impl Shared {
     fn step(&self, done: usize, total: usize, since: Instant) -> bool {
         self.done.store(done, Ordering::Relaxed);
         self.total.store(total, Ordering::Relaxed);
-        let give_way = self.newer.load(Ordering::Acquire) && since.elapsed() > PATIENCE;
+        let waiting = self.newer.load(Ordering::Acquire) && !self.finish.load(Ordering::Acquire);
+        let give_way = waiting && since.elapsed() > PATIENCE;
         !(self.cancelled.load(Ordering::Acquire) || give_way)
     }
 }

@@ -203,9 +203,12 @@ impl Worker {
     }
 
     pub(super) fn work(&mut self) {
+        let mut gave_way = false;
         while let Some((number, request, since)) = self.next() {
             self.shared.working_on("computing the map", since);
+            self.shared.finish.store(gave_way || request.live, Ordering::Release);
             let outcome = self.answer(number, &request, since);
+            gave_way = matches!(outcome, Err(Stop::GaveWay));
             self.shared.idle();
             match outcome {
                 Ok(()) | Err(Stop::GaveWay) => {}

@@ -178,6 +178,8 @@ fn native_options(x11: bool) -> eframe::NativeOptions {
             .with_inner_size(WINDOW_SIZE)
             .with_min_inner_size([640.0, 420.0])
             .with_app_id("wgattn"),
+        // Noise against bands in gradients: there are none here, and software drivers pay for it in every pixel.
+        dithering: false,
         ..Default::default()
     };
     if let WgpuSetup::CreateNew(setup) = &mut native.wgpu_options.wgpu_setup {

@@ -350,11 +350,14 @@ fn odd_and_huge_pictures_are_shown() {
 }
 
 #[test]
-fn a_missing_file_is_told_and_there_is_a_picture_all_the_same() {
-    let harness = explorer(&["/nowhere/picture.png"]);
-    let news = harness.state().news().unwrap_or_default().to_string();
-    assert!(news.contains("/nowhere/picture.png"), "{news}");
-    assert!(harness.state().snapshot().is_some());
+fn a_missing_file_is_told_and_nothing_else_is_shown_in_its_place() {
+    let options = Options { sources: vec!["/nowhere/picture.png".into()], ..Options::default() };
+    let mut harness = open(options, vec2(900.0, 600.0));
+    harness.run_steps(4);
+    let why = harness.state().source_error().unwrap_or_default().to_string();
+    assert!(why.contains("/nowhere/picture.png"), "{why}");
+    assert!(harness.state().snapshot().is_none());
+    assert!(harness.query_by_label_contains("/nowhere/picture.png").is_some(), "it stands in the window");
 }
 
 #[test]

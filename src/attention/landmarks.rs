@@ -48,6 +48,18 @@ impl Default for Landmarks {
 }
 
 impl Landmarks {
+    /// How many there are meant to be, whether or not a grid has as many tokens.
+    pub fn wanted(&self, tokens: u32) -> u64 {
+        match self {
+            Self::Pooled { cell } | Self::Mixed { cell } => {
+                u64::from(tokens) / (u64::from(*cell) * u64::from(*cell)).max(1)
+            }
+            Self::Adaptive { side } | Self::Strided { side } => u64::from(*side) * u64::from(*side),
+            Self::Segments { count } => u64::from(*count),
+            Self::Given { tokens } => tokens.len() as u64,
+        }
+    }
+
     /// The cells on a grid: source, first and end row, first and end column each.
     ///
     /// Errors: [`Error::Value`] for more landmarks than tokens, cells that do not divide the grid, tokens outside.

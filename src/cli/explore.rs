@@ -42,6 +42,9 @@ pub(super) fn run(args: &Args) -> Result<Option<ExitCode>, Failure> {
     if let Some(unknown) = args.views.iter().find(|v| !known.contains(&v.as_str())) {
         return Err(Failure(format!("view {unknown:?}: expected one of {}", known.join(", "))));
     }
+    if let Some(target) = &args.screenshot {
+        crate::vision::overlay::check_target(target)?;
+    }
     let options = Options {
         sources: args.sources.clone(),
         device: args.device.clone(),

@@ -24,6 +24,7 @@ use crate::vision::image::Photo;
 use eframe::egui;
 use glam::UVec2;
 use layout::Layout;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -103,6 +104,9 @@ struct Reference {
     note: String,
 }
 
+/// Pictures of a moving source that are kept until their maps come.
+const MOST_ASKED: usize = 64;
+
 /// How long the present picture stays on the status bar as news.
 const NEWS: Duration = Duration::from_secs(8);
 
@@ -122,6 +126,10 @@ pub struct App {
     live: bool,
     snapshot: Option<Arc<Snapshot>>,
     failure: Option<String>,
+    /// Why there is no picture, or no new one, of the source that was asked for.
+    source_error: Option<String>,
+    /// Pictures that the engine was asked about, by the number of the request: the map of a moving source lies over its own.
+    asked_photos: VecDeque<(u64, Arc<Photo>)>,
     news: Option<(String, Instant)>,
     reference: Option<Reference>,
     asked: Option<Asked>,
@@ -223,6 +231,8 @@ impl App {
             live: false,
             snapshot: None,
             failure: None,
+            source_error: None,
+            asked_photos: VecDeque::new(),
             news: notice.map(|n| (n, Instant::now())),
             reference: None,
             asked: None,
@@ -282,6 +292,11 @@ impl App {
         self.snapshot.as_deref()
     }
 
+    /// Why there is no picture of the source that was asked for.
+    pub fn source_error(&self) -> Option<&str> {
+        self.source_error.as_deref()
+    }
+
     /// One line about what cannot be done, if there is one.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
@@ -332,17 +347,28 @@ impl App {
         if let Some(came) = self.player.as_ref().and_then(Player::take) {
             match came {
                 Ok(frame) => {
+                    self.source_error = None;
                     if let Some(notice) = frame.notices.first() {
                         self.tell(notice.clone());
                     }
                     self.show_photo(frame.photo);
                 }
-                Err(error) => self.tell(error.to_string()),
+                Err(error) => self.source_error = Some(error.to_string()),
             }
+        }
+        let status = self.player.as_ref().map(Player::status);
+        if let Some(status) =
+            status.filter(|s| s.ended && self.photo.is_none() && self.source_error.is_none())
+        {
+            self.source_error = Some(format!("{}: it holds no picture", status.name));
         }
         match self.engine.take() {
             Some(Answer::Found(snapshot)) => {
                 self.failure = None;
+                let place = self.asked_photos.iter().position(|(number, _)| *number == snapshot.request);
+                if let Some((_, photo)) = place.and_then(|at| self.asked_photos.drain(..=at).next_back()) {
+                    self.textures.set_photo(&photo);
+                }
                 self.snapshot = Some(snapshot);
             }
             Some(Answer::Failed(why)) => self.failure = Some(why),
@@ -397,7 +423,13 @@ impl App {
             // Another picture moves the query; that is no step to undo.
             self.history.accept(&self.document);
         }
-        self.textures.set_photo(&photo);
+        // The next picture of a moving source is shown with its map.
+        if !self.live
+            || self.snapshot.is_none()
+            || self.textures.photo().is_none_or(|p| p.size != photo.size())
+        {
+            self.textures.set_photo(&photo);
+        }
         self.photo = Some(Arc::new(photo));
     }
 
@@ -420,7 +452,7 @@ impl App {
             return;
         }
         let settings = &self.document.settings;
-        self.engine.ask(Request {
+        let number = self.engine.ask(Request {
             photo: Arc::clone(photo),
             arrays: self.arrays.clone(),
             live: self.live,
@@ -431,6 +463,13 @@ impl App {
             mask: self.document.mask.clone(),
             device: settings.device.clone(),
         });
+        if self.live {
+            self.asked_photos.push_back((number, Arc::clone(photo)));
+            // Those that were never begun are never answered.
+            while self.asked_photos.len() > MOST_ASKED {
+                self.asked_photos.pop_front();
+            }
+        }
         self.asked = Some(Asked {
             photo: Arc::clone(photo),
             arrays: self.arrays.clone(),
@@ -444,7 +483,10 @@ impl App {
         let Some(player) = &self.player else { return SourceState::Still };
         let status = player.status();
         match (status.kind, &status.frozen) {
-            (_, Some(_)) => SourceState::Frozen(status.since_last_frame),
+            (_, Some(_)) if status.since_last_frame >= Duration::from_secs(1) => {
+                SourceState::Frozen(status.since_last_frame)
+            }
+            (_, Some(why)) => SourceState::Lost(why.clone()),
             (Kind::Live | Kind::Clip { .. }, None) if player.playing() && !status.ended => {
                 SourceState::Playing(format!("{} · {:.0} fps", status.name, status.frames_per_second))
             }
@@ -475,7 +517,7 @@ impl App {
         });
         let facts = self.status_facts();
         egui::Panel::bottom("status").show(ui, |ui| {
-            if let Some(why) = &self.failure {
+            if let Some(why) = self.source_error.as_ref().or(self.failure.as_ref()) {
                 ui.colored_label(ui.visuals().error_fg_color, why);
             } else if let Some((news, since)) = &self.news
                 && since.elapsed() < NEWS
@@ -494,7 +536,7 @@ impl App {
 
     fn side(&mut self, ui: &mut egui::Ui) {
         let facts = PanelFacts::of(self.snapshot.as_deref(), &self.devices);
-        egui::Panel::left("controls").default_size(300.0).size_range(260.0..=420.0).show(ui, |ui| {
+        egui::Panel::left("controls").exact_size(304.0).show(ui, |ui| {
             egui::ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
                 for view in self.layout.visible() {
                     let Some(view) = self.views.get_mut(view).filter(|v| v.has_controls()) else { continue };
@@ -520,7 +562,8 @@ impl App {
     }
 
     fn centre(&mut self, ui: &mut egui::Ui) {
-        egui::CentralPanel::default().frame(egui::Frame::NONE).show(ui, |ui| {
+        let ground = egui::Frame::NONE.fill(ui.visuals().panel_fill);
+        egui::CentralPanel::default().frame(ground).show(ui, |ui| {
             self.views_rect = ui.max_rect();
             let mut query = self.document.query();
             let mut context = ViewContext {
@@ -645,7 +688,18 @@ impl App {
 
     /// Takes the picture of the window that was asked for, once there is something to see.
     fn take_screenshot(&mut self, ctx: &egui::Context) {
-        if self.screenshot.is_none() || (!self.is_settled() && self.failure.is_none()) {
+        if self.screenshot.is_none() {
+            return;
+        }
+        if let Some(why) = self.source_error.clone().or_else(|| self.failure.clone()) {
+            if let Ok(mut ending) = self.ending.lock() {
+                ending.failure = Some(why);
+            }
+            self.screenshot = None;
+            return ctx.send_viewport_cmd(egui::ViewportCommand::Close);
+        }
+        // A moving source never rests.
+        if self.snapshot.is_none() || !(self.is_settled() || self.live) {
             return;
         }
         // Two frames more, so that sizes have settled.

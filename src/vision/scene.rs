@@ -352,7 +352,13 @@ pub(crate) fn plan_rows(options: &SceneOptions, grid: &TokenGrid) -> Result<RowP
         (MapPath::Exact, _) | (MapPath::Auto, MapKernel::Softmax) => true,
         (MapPath::Nystrom, _) => false,
         (MapPath::Auto, _) => {
-            let small = count.as_ref().is_ok_and(|m| grid.tokens() <= 2 * m) || grid.tokens() <= 2;
+            // More landmarks than tokens is an error of the Nyström path; here it only means that there are few tokens.
+            let wanted = options.attention.landmarks.wanted(rows * cols);
+            let exact_form = !matches!(
+                options.normalisation,
+                RowNormalisation::Map(Normalisation::Cheap | Normalisation::Softpp)
+            );
+            let small = exact_form && (grid.tokens() as u64 <= 2 * wanted || grid.tokens() <= 2);
             if small {
                 notice = Some(format!(
                     "{} tokens are at most twice the landmarks: the exact kernel is used instead of Nyström",

@@ -18,6 +18,7 @@ impl App {
     /// Opens a source in place of the present one, which stays if this one cannot be opened.
     pub(super) fn open_source(&mut self, ctx: &egui::Context, what: Option<&str>) {
         self.arrays = None;
+        self.source_error = None;
         let Some(what) = what else {
             match Photo::decode(FIRST_PICTURE, FIRST_NAME) {
                 Ok(photo) => {
@@ -39,13 +40,7 @@ impl App {
                 let waking = ctx.clone();
                 self.player = Some(Player::start(source, move || waking.request_repaint()));
             }
-            Err(error) => {
-                self.failure = None;
-                self.tell(error.to_string());
-                if self.photo.is_none() {
-                    self.open_source(ctx, None);
-                }
-            }
+            Err(error) => self.source_error = Some(error.to_string()),
         }
     }
 

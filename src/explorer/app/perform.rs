@@ -192,7 +192,8 @@ impl App {
             }
             Action::PlayPause => {
                 if let Some(player) = &self.player {
-                    player.set_playing(!player.playing());
+                    // At its end a clip starts over.
+                    player.set_playing(!player.playing() || player.status().ended);
                 }
             }
             Action::StepBack | Action::StepForward => {

@@ -21,7 +21,7 @@ use crate::vision::bandwidth::{DEFAULT_MEAN_KERNEL, MAX_LAMBDA_TOKENS, Metric, d
 use crate::vision::features::{FeatureBasis, FeatureOptions, sample_indices};
 use crate::vision::grid::TokenGrid;
 use crate::vision::image::{LinearImage, Photo};
-use crate::vision::scene::{self, MapKernel, MapPath, NoTwin, RowsAsked, SceneError, SceneOptions, narrow};
+use crate::vision::scene::{self, MapKernel, NoTwin, RowsAsked, SceneError, SceneOptions, narrow};
 use glam::UVec2;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -49,6 +49,8 @@ enum Stop {
     Failed(String),
     /// The device is gone.
     Lost(String),
+    /// Something panicked.
+    Panicked(String),
 }
 
 impl From<Error> for Stop {
@@ -207,12 +209,22 @@ impl Worker {
         while let Some((number, request, since)) = self.next() {
             self.shared.working_on("computing the map", since);
             self.shared.finish.store(gave_way || request.live, Ordering::Release);
-            let outcome = self.answer(number, &request, since);
+            // A fault of a driver or of ours must not leave the window waiting for ever.
+            let life = std::panic::AssertUnwindSafe(|| self.answer(number, &request, since));
+            let outcome = std::panic::catch_unwind(life).unwrap_or_else(|_| {
+                Err(Stop::Panicked(
+                    "the engine stopped with an internal fault: change a setting to try again".into(),
+                ))
+            });
             gave_way = matches!(outcome, Err(Stop::GaveWay));
             self.shared.idle();
             match outcome {
                 Ok(()) | Err(Stop::GaveWay) => {}
                 Err(Stop::Failed(why)) => self.put(Answer::Failed(why)),
+                Err(Stop::Panicked(why)) => {
+                    self.put(Answer::Failed(why));
+                    self.forget();
+                }
                 Err(Stop::Lost(why)) => {
                     self.put(Answer::Lost(why));
                     self.forget();
@@ -454,13 +466,6 @@ impl Worker {
         }
         let mut options = compute.scene()?;
         scene::check(&options)?;
-        // So few tokens that there cannot be as many landmarks: all of them are met, as with few tokens in general.
-        let wanted = (compute.landmark_side * compute.landmark_side) as usize;
-        let whitens_features = matches!(compute.form, RowForm::Cheap | RowForm::Softpp);
-        let too_few = options.path == MapPath::Auto && features.grid.tokens() < wanted && !whitens_features;
-        if too_few {
-            options.path = MapPath::Exact;
-        }
         let whitened = matches!(compute.form, RowForm::Row | RowForm::Col);
         options.whitened_twin_tokens = if keep.is_some() { 0 } else { EXACT_TWIN_TOKENS };
         let lambda = self.bandwidths(compute, &options)?;
@@ -476,12 +481,7 @@ impl Worker {
         if self.rows.as_ref().is_none_or(|r| r.key != key) {
             self.rows = None;
             self.ran = None;
-            let mut rows = Rows::record(key, &options, features, &machine, &self.shared)?;
-            if too_few {
-                let tokens = features.grid.tokens();
-                rows.notice =
-                    Some(format!("{tokens} tokens are fewer than {wanted} landmarks: the rows are exact"));
-            }
+            let rows = Rows::record(key, &options, features, &machine, &self.shared)?;
             self.rows = Some(rows);
         }
         let rows = self.rows.as_mut().ok_or(Stop::GaveWay)?;

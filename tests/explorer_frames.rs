@@ -36,6 +36,14 @@ fn main() {
     println!("\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
 }
 
+/// A picture of 512 × 512 pixels: 4096 tokens.
+fn square() -> String {
+    let path = std::env::temp_dir().join(format!("wgattn-frames-{}.png", std::process::id()));
+    let pixel = |x: u32, y: u32| image::Rgb([(x / 2) as u8, (y / 2) as u8, ((x ^ y) & 255) as u8]);
+    image::RgbImage::from_fn(512, 512, pixel).save(&path).expect("the picture is written");
+    path.display().to_string()
+}
+
 fn inside() {
     std::thread::spawn(|| {
         std::thread::sleep(Duration::from_secs(60));

@@ -562,8 +562,8 @@ impl App {
     }
 
     fn centre(&mut self, ui: &mut egui::Ui) {
-        let ground = egui::Frame::NONE.fill(ui.visuals().panel_fill);
-        egui::CentralPanel::default().frame(ground).show(ui, |ui| {
+        // The ground is the window's clear colour: filling it again would cost a software driver as much as the picture does.
+        egui::CentralPanel::default().frame(egui::Frame::NONE).show(ui, |ui| {
             self.views_rect = ui.max_rect();
             let mut query = self.document.query();
             let mut context = ViewContext {
@@ -719,6 +719,10 @@ impl App {
 }
 
 impl eframe::App for App {
+    fn clear_color(&self, visuals: &egui::Visuals) -> [f32; 4] {
+        visuals.panel_fill.to_normalized_gamma_f32()
+    }
+
     fn on_exit(&mut self) {
         // A window that only took a picture leaves the user's session alone.
         let Some(path) = super::session::last_path().filter(|_| self.keeps_session) else { return };

@@ -182,6 +182,8 @@ fn native_options(x11: bool) -> eframe::NativeOptions {
         dithering: false,
         ..Default::default()
     };
+    // A frame is shown as soon as it is drawn: frames are drawn only when something changed, and then without delay.
+    native.wgpu_options.surface.present_mode = wgpu::PresentMode::AutoNoVsync;
     if let WgpuSetup::CreateNew(setup) = &mut native.wgpu_options.wgpu_setup {
         setup.device_descriptor = Arc::new(crate::backend::wgpu::WgpuBackend::device_descriptor);
         // The order of the command line: discrete, integrated, virtual, software.

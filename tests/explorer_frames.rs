@@ -62,8 +62,9 @@ fn inside() {
             ctx.send_viewport_cmd(eframe::egui::ViewportCommand::Close);
         }
     };
-    run(&Options { each_frame: Some(FrameHook::new(hook)), ..Options::default() })
-        .expect("the window closes by itself");
+    let sources = vec![square()];
+    let options = Options { sources, each_frame: Some(FrameHook::new(hook)), ..Options::default() };
+    run(&options).expect("the window closes by itself");
     let times = times.lock().map(|t| t.clone()).unwrap_or_default();
     assert!(times.len() >= FRAMES, "{} frames", times.len());
     let mut spent: Vec<f64> = times.windows(2).map(|t| (t[1] - t[0]).as_secs_f64() * 1e3).collect();

@@ -54,6 +54,8 @@ pub struct Options {
     pub session: Option<std::path::PathBuf>,
     /// Looks at the app after every frame: for hosts and tests that watch it.
     pub each_frame: Option<FrameHook>,
+    /// Fills the ground itself, for hosts that do not clear the frame to the theme's colour first.
+    pub fill_ground: bool,
 }
 
 /// What looks at the app after a frame.
@@ -159,6 +161,7 @@ pub struct App {
     ctx: egui::Context,
     keeps_session: bool,
     each_frame: Option<FrameHook>,
+    fill_ground: bool,
 }
 
 /// Frames drawn, and how many of them since there was nothing more to wait for.
@@ -258,6 +261,7 @@ impl App {
             ctx: cc.egui_ctx.clone(),
             keeps_session: options.keep_session,
             each_frame: options.each_frame,
+            fill_ground: options.fill_ground,
         };
         let kept = match (&options.session, super::session::last_path().filter(|_| options.resume)) {
             (Some(path), _) => Some(super::session::Session::load(path).map(Some)),
@@ -403,6 +407,7 @@ impl App {
                 screenshot: self.screenshot.clone(),
                 keep_session: self.keeps_session,
                 each_frame: self.each_frame.clone(),
+                fill_ground: self.fill_ground,
                 ..Options::default()
             });
         }
@@ -507,16 +512,24 @@ impl App {
         facts
     }
 
+    /// The frame of a panel. The window is cleared to its colour already, and to fill it again would cost a software driver
+    /// as much as the picture does.
+    fn ground(&self, ui: &egui::Ui, margins: bool) -> egui::Frame {
+        let frame = if margins { egui::Frame::side_top_panel(ui.style()) } else { egui::Frame::NONE };
+        let colour = if self.fill_ground { ui.visuals().panel_fill } else { egui::Color32::TRANSPARENT };
+        frame.fill(colour)
+    }
+
     fn bars(&mut self, ui: &mut egui::Ui) -> Vec<Action> {
         let mut chosen = Vec::new();
-        egui::Panel::top("menu").show(ui, |ui| {
+        egui::Panel::top("menu").frame(self.ground(ui, true)).show(ui, |ui| {
             egui::MenuBar::new().ui(ui, |ui| {
                 chosen.extend(actions::menus(ui, &|action| self.can(action)));
                 ui.menu_button("Views", |ui| self.layout.menu(ui, &self.views));
             });
         });
         let facts = self.status_facts();
-        egui::Panel::bottom("status").show(ui, |ui| {
+        egui::Panel::bottom("status").frame(self.ground(ui, true)).show(ui, |ui| {
             if let Some(why) = self.source_error.as_ref().or(self.failure.as_ref()) {
                 ui.colored_label(ui.visuals().error_fg_color, why);
             } else if let Some((news, since)) = &self.news
@@ -536,7 +549,7 @@ impl App {
 
     fn side(&mut self, ui: &mut egui::Ui) {
         let facts = PanelFacts::of(self.snapshot.as_deref(), &self.devices);
-        egui::Panel::left("controls").exact_size(304.0).show(ui, |ui| {
+        egui::Panel::left("controls").exact_size(304.0).frame(self.ground(ui, true)).show(ui, |ui| {
             egui::ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
                 for view in self.layout.visible() {
                     let Some(view) = self.views.get_mut(view).filter(|v| v.has_controls()) else { continue };
@@ -562,8 +575,8 @@ impl App {
     }
 
     fn centre(&mut self, ui: &mut egui::Ui) {
-        // The ground is the window's clear colour: filling it again would cost a software driver as much as the picture does.
-        egui::CentralPanel::default().frame(egui::Frame::NONE).show(ui, |ui| {
+        let ground = self.ground(ui, false);
+        egui::CentralPanel::default().frame(ground).show(ui, |ui| {
             self.views_rect = ui.max_rect();
             let mut query = self.document.query();
             let mut context = ViewContext {

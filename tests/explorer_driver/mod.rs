@@ -16,6 +16,8 @@ pub(crate) fn open(options: Options, size: egui::Vec2) -> Harness<'static, App> 
 pub(crate) fn open_scaled(options: Options, size: egui::Vec2, scale: f32) -> Harness<'static, App> {
     let builder = Harness::builder().with_size(size).with_pixels_per_point(scale).with_max_steps(20);
     let builder = builder.with_theme(egui::Theme::Dark).wgpu_setup(graphics());
+    // The harness clears to nothing.
+    let options = Options { fill_ground: true, ..options };
     builder.build_eframe(|cc| App::new(cc, options).expect("the app opens"))
 }
 

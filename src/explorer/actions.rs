@@ -175,7 +175,7 @@ pub static ACTIONS: &[ActionInfo] = {
         CycleView, "Next layer", ["View"], 1, [key(NONE, Key::Tab)], None, "Raw picture, attention, error and mask in turn.";
         CycleColours, "Next colour map", ["View"], 1, [key(NONE, Key::M)], None, "Goes through the colour maps.";
         NormaliseRange, "Fit colour range", ["View"], 1, [key(NONE, Key::N)], None, "Lets the colours span the numbers of the map again.";
-        FlagBad, "Flag bad numbers", ["View"], 1, [key(NONE, Key::G)], None, "NaN red, infinities green, negative numbers blue.";
+        FlagBad, "Flag bad numbers", ["View"], 1, [key(NONE, Key::G)], None, "NaN red and infinities green, over any colour map.";
         Landmarks, "Show landmarks", ["View"], 1, [key(NONE, Key::L)], None, "Draws the landmarks over the picture.";
         MeanOfHeads, "Mean of heads", ["View", "Heads"], 2, [key(NONE, Key::Num0)], None, "Shows the mean over all heads.";
         Head(0), "Head 1", ["View", "Heads"], 2, [key(NONE, Key::Num1)], None, "Shows head 1 alone.";

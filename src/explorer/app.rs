@@ -25,7 +25,6 @@ use eframe::egui;
 use glam::UVec2;
 use layout::Layout;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -139,7 +138,6 @@ pub struct App {
     hide_ui: bool,
     help: bool,
     information: bool,
-    woken: Arc<AtomicBool>,
     ending: Arc<Mutex<Ending>>,
     screenshot: Option<std::path::PathBuf>,
     dialogs: perform::Dialogs,
@@ -196,11 +194,9 @@ impl App {
         if let Ok(mut ending) = ending.lock() {
             ending.device = Some(window.device.clone());
         }
-        let woken = Arc::new(AtomicBool::new(false));
-        let (ctx, flag) = (cc.egui_ctx.clone(), Arc::clone(&woken));
+        let ctx = cc.egui_ctx.clone();
         let no_compute = window.backend.is_none();
         let engine = Engine::start(window, move || {
-            flag.store(true, Ordering::Release);
             ctx.request_repaint();
         });
         let engine = engine.map_err(|e| format!("the engine's thread does not start: {e}"))?;
@@ -243,7 +239,6 @@ impl App {
             hide_ui: false,
             help: false,
             information: false,
-            woken,
             ending,
             screenshot: options.screenshot,
             dialogs: perform::Dialogs::default(),
@@ -389,7 +384,6 @@ impl App {
         if let Some(text) = said.into_iter().next_back() {
             self.tell(text);
         }
-        self.woken.store(false, Ordering::Release);
     }
 
     /// Whether the window's device is gone: it closes and opens again.
@@ -427,6 +421,10 @@ impl App {
             }
             // Another picture moves the query; that is no step to undo.
             self.history.accept(&self.document);
+        }
+        if !self.live {
+            // A map that is still on its way must not bring its own picture back.
+            self.asked_photos.clear();
         }
         // The next picture of a moving source is shown with its map.
         if !self.live

@@ -308,12 +308,7 @@ fn appearance(ui: &mut Ui, settings: &mut Settings, facts: &PanelFacts) {
         "Tokens that outshine all others do not count for the range, and are hatched.",
         &mut look.hide_sinks,
     );
-    switch(
-        ui,
-        "Flag bad numbers",
-        "NaN red, infinities green, negative numbers blue, over any colour map.",
-        &mut look.flag_bad,
-    );
+    switch(ui, "Flag bad numbers", "NaN red and infinities green, over any colour map.", &mut look.flag_bad);
 }
 
 /// Which of the ranges, without its numbers.

@@ -181,9 +181,9 @@ pub struct Look {
     pub same_range: bool,
     /// Logarithm of magnitudes.
     pub log: bool,
-    /// Tokens outside the fences of the bulk (sinks) do not count for the range and are drawn hatched.
+    /// Tokens outside the fences of the bulk (sinks) do not count for the range and are crossed out.
     pub hide_sinks: bool,
-    /// NaN red, infinities green, negative numbers blue.
+    /// NaN red and infinities green; negative numbers have the diverging colours anyway.
     pub flag_bad: bool,
     /// Opacity of the map over the picture, 0…1.
     pub opacity: f32,

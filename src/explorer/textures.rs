@@ -2,7 +2,7 @@
 
 use super::snapshot::Layer;
 use crate::vision::image::Photo;
-use eframe::egui::{self, TextureId};
+use eframe::egui::TextureId;
 use eframe::egui_wgpu::RenderState;
 use glam::UVec2;
 use std::collections::HashMap;
@@ -142,6 +142,3 @@ impl Drop for Textures {
         photo.chain(self.layers.values().map(|(id, _)| id)).for_each(|id| renderer.free_texture(id));
     }
 }
-
-/// The rectangle of the whole texture.
-pub const UV: egui::Rect = super::canvas::WHOLE;

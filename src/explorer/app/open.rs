@@ -19,6 +19,7 @@ impl App {
     pub(super) fn open_source(&mut self, ctx: &egui::Context, what: Option<&str>) {
         self.arrays = None;
         self.source_error = None;
+        self.asked_photos.clear();
         let Some(what) = what else {
             match Photo::decode(FIRST_PICTURE, FIRST_NAME) {
                 Ok(photo) => {

@@ -3,8 +3,11 @@
 //! Each frame takes what the source and the engine have, draws, and asks the engine again only if something it depends on
 //! changed. Nothing is drawn while nothing changes.
 
+mod aside;
+mod chrome;
 mod layout;
 mod open;
+mod options;
 mod perform;
 
 use super::actions::{self, Action};
@@ -12,69 +15,20 @@ use super::arrays_source::ModelArrays;
 use super::canvas::Canvas;
 use super::document::{Document, History};
 use super::engine::{Answer, Engine, Request, Window};
-use super::panel::{self, PanelFacts};
 use super::settings::Device;
-use super::snapshot::{Layer, LayerId, Needs, Snapshot};
-use super::status::{self, Busy, SourceState, StatusFacts, StatusRequest};
+use super::snapshot::{Needs, Snapshot};
 use super::textures::Textures;
-use super::tour::{self, Page, Tour, TourRequest};
-use super::views::{View, ViewContext, views};
-use crate::source::{Kind, Player};
+use super::tour::{self, Page, Tour};
+use super::views::{View, views};
+use crate::source::Player;
 use crate::vision::image::Photo;
 use eframe::egui;
 use glam::UVec2;
 use layout::Layout;
+pub use options::{FrameHook, Options};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-
-/// What the window is opened with.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Sources, the first of which is shown: files, folders, `camera`, `screen`, `synthetic`.
-    pub sources: Vec<String>,
-    /// Device to compute on; the window's if `None`.
-    pub device: Option<String>,
-    /// Views to open, by id; the attention view if empty.
-    pub views: Vec<String>,
-    /// Dark or light; the system's if `None`.
-    pub dark: Option<bool>,
-    /// Saves a picture of the window there once the map is done, and closes.
-    pub screenshot: Option<std::path::PathBuf>,
-    /// Document to start with.
-    pub document: Option<Document>,
-    /// Something to tell at the start.
-    pub notice: Option<String>,
-    /// Keeps the session when the window closes.
-    pub keep_session: bool,
-    /// Goes back to the session that was kept last.
-    pub resume: bool,
-    /// Goes back to the session of a file.
-    pub session: Option<std::path::PathBuf>,
-    /// Looks at the app after every frame: for hosts and tests that watch it.
-    pub each_frame: Option<FrameHook>,
-    /// Fills the ground itself, for hosts that do not clear the frame to the theme's colour first.
-    pub fill_ground: bool,
-}
-
-/// What looks at the app after a frame.
-#[derive(Clone)]
-pub struct FrameHook(Arc<AfterFrame>);
-
-type AfterFrame = dyn Fn(&App, &egui::Context) + Send + Sync;
-
-impl FrameHook {
-    /// Called with the app after each frame.
-    pub fn new(look: impl Fn(&App, &egui::Context) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(look))
-    }
-}
-
-impl std::fmt::Debug for FrameHook {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("FrameHook")
-    }
-}
 
 /// Why the window closed.
 #[derive(Clone, Debug, Default)]
@@ -482,185 +436,6 @@ impl App {
         self.note_latest();
     }
 
-    fn source_state(&self) -> SourceState {
-        let Some(player) = &self.player else { return SourceState::Still };
-        let status = player.status();
-        match (status.kind, &status.frozen) {
-            (_, Some(_)) if status.since_last_frame >= Duration::from_secs(1) => {
-                SourceState::Frozen(status.since_last_frame)
-            }
-            (_, Some(why)) => SourceState::Lost(why.clone()),
-            (Kind::Live | Kind::Clip { .. }, None) if player.playing() && !status.ended => {
-                SourceState::Playing(format!("{} · {:.0} fps", status.name, status.frames_per_second))
-            }
-            (Kind::Live | Kind::Clip { .. }, None) => SourceState::Paused,
-            _ => SourceState::Still,
-        }
-    }
-
-    fn status_facts(&self) -> StatusFacts {
-        let mut facts = StatusFacts::of(self.snapshot.as_deref());
-        facts.source = self.source_state();
-        facts.dropped = self.player.as_ref().map(|p| p.status().dropped);
-        facts.busy = self.engine.progress().filter(|p| p.since > Duration::from_millis(300)).map(|p| Busy {
-            what: p.what.to_string(),
-            progress: (p.total > 0).then_some((p.done as u64, p.total as u64)),
-            can_cancel: true,
-        });
-        facts
-    }
-
-    /// The frame of a panel. The window is cleared to its colour already, and to fill it again would cost a software driver
-    /// as much as the picture does.
-    fn ground(&self, ui: &egui::Ui, margins: bool) -> egui::Frame {
-        let frame = if margins { egui::Frame::side_top_panel(ui.style()) } else { egui::Frame::NONE };
-        let colour = if self.fill_ground { ui.visuals().panel_fill } else { egui::Color32::TRANSPARENT };
-        frame.fill(colour)
-    }
-
-    fn bars(&mut self, ui: &mut egui::Ui) -> Vec<Action> {
-        let mut chosen = Vec::new();
-        egui::Panel::top("menu").frame(self.ground(ui, true)).show(ui, |ui| {
-            egui::MenuBar::new().ui(ui, |ui| {
-                chosen.extend(actions::menus(ui, &|action| self.can(action)));
-                ui.menu_button("Views", |ui| self.layout.menu(ui, &self.views));
-            });
-        });
-        let facts = self.status_facts();
-        egui::Panel::bottom("status").frame(self.ground(ui, true)).show(ui, |ui| {
-            if let Some(why) = self.source_error.as_ref().or(self.failure.as_ref()) {
-                ui.colored_label(ui.visuals().error_fg_color, why);
-            } else if let Some((news, since)) = &self.news
-                && since.elapsed() < NEWS
-            {
-                ui.label(news);
-                ui.ctx().request_repaint_after(NEWS.saturating_sub(since.elapsed()));
-            }
-            match status::bar(ui, &facts) {
-                Some(StatusRequest::Cancel) => self.engine.cancel(),
-                Some(StatusRequest::Information) => self.information = true,
-                None => {}
-            }
-        });
-        chosen
-    }
-
-    fn side(&mut self, ui: &mut egui::Ui) {
-        let facts = PanelFacts::of(self.snapshot.as_deref(), &self.devices);
-        egui::Panel::left("controls").exact_size(304.0).frame(self.ground(ui, true)).show(ui, |ui| {
-            egui::ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
-                for view in self.layout.visible() {
-                    let Some(view) = self.views.get_mut(view).filter(|v| v.has_controls()) else { continue };
-                    let mut query = self.document.query();
-                    let mut context = ViewContext {
-                        settings: &mut self.document.settings,
-                        query: &mut query,
-                        canvas: &mut self.canvas,
-                        mask: &mut self.document.mask,
-                        snapshot: self.snapshot.as_deref(),
-                        textures: &mut self.textures,
-                    };
-                    ui.push_id(view.id(), |ui| {
-                        super::widgets::section(ui, &format!("{} view", view.title()), true, |ui| {
-                            view.controls(ui, &mut context);
-                        });
-                    });
-                    self.document.query = query.to_array();
-                }
-                panel::controls(ui, &mut self.document.settings, &facts);
-            });
-        });
-    }
-
-    fn centre(&mut self, ui: &mut egui::Ui) {
-        let ground = self.ground(ui, false);
-        egui::CentralPanel::default().frame(ground).show(ui, |ui| {
-            self.views_rect = ui.max_rect();
-            let mut query = self.document.query();
-            let mut context = ViewContext {
-                settings: &mut self.document.settings,
-                query: &mut query,
-                canvas: &mut self.canvas,
-                mask: &mut self.document.mask,
-                snapshot: self.snapshot.as_deref(),
-                textures: &mut self.textures,
-            };
-            self.layout.ui(ui, &mut self.views, &mut context);
-            self.document.query = query.to_array();
-        });
-    }
-
-    /// The numbers under the pointer, in the lower right corner of the views.
-    fn probe(&mut self, ctx: &egui::Context) {
-        let (Some(pixel), Some(snapshot)) = (self.canvas.hover, self.snapshot.as_deref()) else { return };
-        let same = self.photo.as_ref().is_some_and(|p| p.size() == snapshot.grid.photo_size());
-        let Some(found) = super::probe::describe(snapshot, pixel).filter(|_| same) else { return };
-        let reference = self.reference_error().map(|(error, note)| (error, note.to_string()));
-        egui::Area::new(egui::Id::unique("probe"))
-            .interactable(false)
-            .pivot(egui::Align2::RIGHT_BOTTOM)
-            .fixed_pos(self.views_rect.max - egui::vec2(12.0, 12.0))
-            .fade_in(false)
-            .constrain_to(self.views_rect)
-            .show(ctx, |ui| {
-                egui::Frame::popup(ui.style()).show(ui, |ui| {
-                    super::probe::ui(ui, &found);
-                    if let Some((error, note)) = reference {
-                        ui.label(format!("{} from the reference at {note}", status::percent(error)));
-                    }
-                });
-            });
-    }
-
-    /// Windows over the views.
-    fn windows(&mut self, ctx: &egui::Context) {
-        actions::help_window(ctx, &mut self.help);
-        for request in self.tour.show(ctx, &self.pages, &mut self.document.settings) {
-            if let TourRequest::OpenView(id) = request {
-                self.open_view(id);
-            }
-        }
-        let mut open = self.information;
-        egui::Window::new("Adapter and picture").open(&mut open).resizable(false).show(ctx, |ui| {
-            self.facts(ui);
-        });
-        self.information = open;
-    }
-
-    fn facts(&self, ui: &mut egui::Ui) {
-        let info = self.textures.state().adapter.get_info();
-        let mut rows = vec![
-            ("Window's adapter", info.name.clone()),
-            ("Interface", info.backend.to_string()),
-            ("Driver", format!("{} {}", info.driver, info.driver_info)),
-        ];
-        if let Some(photo) = &self.photo {
-            rows.push(("Picture", photo.name().to_string()));
-            rows.push(("Format", photo.format().to_string()));
-            rows.push(("Size", format!("{} × {} pixels", photo.size().x, photo.size().y)));
-            if let Some(picture) = self.textures.photo().filter(|p| p.reduction > 1.0) {
-                rows.push(("Shown at", format!("1 : {:.2}", picture.reduction)));
-            }
-        }
-        if let Some(snapshot) = &self.snapshot {
-            let (stride, patch) = (snapshot.grid.effective_stride(), snapshot.grid.effective_patch());
-            rows.push(("Computed on", snapshot.device.name.clone()));
-            rows.push(("Tokens", format!("{} × {}", snapshot.grid.cols(), snapshot.grid.rows())));
-            rows.push(("Stride", format!("{:.1} pixels", stride.x)));
-            rows.push(("Patch", format!("{:.1} pixels", patch.x)));
-            for notice in &snapshot.notices {
-                rows.push(("Note", notice.clone()));
-            }
-        }
-        egui::Grid::new(egui::Id::unique("facts")).num_columns(2).spacing([16.0, 6.0]).show(ui, |ui| {
-            for (name, value) in rows {
-                ui.weak(name);
-                ui.label(value);
-                ui.end_row();
-            }
-        });
-    }
-
     /// Gives these paths to the next dialogs in place of asking, for tests.
     pub fn answer_dialogs_with(&mut self, paths: impl IntoIterator<Item = std::path::PathBuf>) {
         self.dialogs.scripted.extend(paths);
@@ -669,63 +444,6 @@ impl App {
     /// What was told last, for tests.
     pub fn news(&self) -> Option<&str> {
         self.news.as_ref().map(|(text, _)| text.as_str())
-    }
-
-    /// Puts the map on screen aside, to compare later ones with it.
-    fn set_reference(&mut self) {
-        let Some(snapshot) = self.snapshot.clone() else { return };
-        let Some(map) = snapshot.layer(LayerId::Map) else { return };
-        let state = self.textures.state();
-        let size = UVec2::new(map.texture.width(), map.texture.height());
-        let copy = super::textures::pixels(&state.device, "reference", size);
-        let mut encoder = state.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        encoder.copy_texture_to_texture(map.texture.as_image_copy(), copy.as_image_copy(), copy.size());
-        state.queue.submit([encoder.finish()]);
-        self.canvas.reference = Some(Layer { texture: copy, ..map.clone() });
-        self.reference = Some(Reference {
-            fused: snapshot.row.fused.clone(),
-            note: format!("({}, {})", snapshot.query.x, snapshot.query.y),
-        });
-        self.tell("This map is the reference now: hold Shift to see it.");
-    }
-
-    /// ‖map − reference‖ / ‖reference‖, where there is a reference of as many tokens.
-    pub fn reference_error(&self) -> Option<(f64, &str)> {
-        let (reference, snapshot) = (self.reference.as_ref()?, self.snapshot.as_ref()?);
-        let same = reference.fused.len() == snapshot.row.fused.len();
-        let error = crate::vision::scene::relative_error(&snapshot.row.fused, &reference.fused);
-        same.then_some((error, reference.note.as_str()))
-    }
-
-    /// Takes the picture of the window that was asked for, once there is something to see.
-    fn take_screenshot(&mut self, ctx: &egui::Context) {
-        if self.screenshot.is_none() {
-            return;
-        }
-        if let Some(why) = self.source_error.clone().or_else(|| self.failure.clone()) {
-            if let Ok(mut ending) = self.ending.lock() {
-                ending.failure = Some(why);
-            }
-            self.screenshot = None;
-            return ctx.send_viewport_cmd(egui::ViewportCommand::Close);
-        }
-        // A moving source never rests.
-        if self.snapshot.is_none() || !(self.is_settled() || self.live) {
-            return;
-        }
-        // Two frames more, so that sizes have settled.
-        if self.frame.still < 2 {
-            self.frame.still += 1;
-            return ctx.request_repaint();
-        }
-        let Some(path) = self.screenshot.take() else { return };
-        let (closing, ending) = (ctx.clone(), Arc::clone(&self.ending));
-        ctx.request_screenshot(move |picture| {
-            if let (Err(why), Ok(mut ending)) = (perform::save_screenshot(&picture, &path), ending.lock()) {
-                ending.failure = Some(why);
-            }
-            closing.send_viewport_cmd_to(egui::ViewportId::ROOT, egui::ViewportCommand::Close);
-        });
     }
 }
 

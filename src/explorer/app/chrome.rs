@@ -1,0 +1,193 @@
+//! What stands around the views and over them: menus, status bar, controls, the probe and the windows.
+
+use super::{App, NEWS};
+use crate::explorer::actions::{self, Action};
+use crate::explorer::panel::{self, PanelFacts};
+use crate::explorer::status::{self, Busy, SourceState, StatusFacts, StatusRequest};
+use crate::explorer::tour::TourRequest;
+use crate::explorer::views::ViewContext;
+use crate::explorer::{probe, widgets};
+use crate::source::Kind;
+use eframe::egui;
+use std::time::Duration;
+
+impl App {
+    pub(super) fn source_state(&self) -> SourceState {
+        let Some(player) = &self.player else { return SourceState::Still };
+        let status = player.status();
+        match (status.kind, &status.frozen) {
+            (_, Some(_)) if status.since_last_frame >= Duration::from_secs(1) => {
+                SourceState::Frozen(status.since_last_frame)
+            }
+            (_, Some(why)) => SourceState::Lost(why.clone()),
+            (Kind::Live | Kind::Clip { .. }, None) if player.playing() && !status.ended => {
+                SourceState::Playing(format!("{} · {:.0} fps", status.name, status.frames_per_second))
+            }
+            (Kind::Live | Kind::Clip { .. }, None) => SourceState::Paused,
+            _ => SourceState::Still,
+        }
+    }
+
+    pub(super) fn status_facts(&self) -> StatusFacts {
+        let mut facts = StatusFacts::of(self.snapshot.as_deref());
+        facts.source = self.source_state();
+        facts.dropped = self.player.as_ref().map(|p| p.status().dropped);
+        facts.busy = self.engine.progress().filter(|p| p.since > Duration::from_millis(300)).map(|p| Busy {
+            what: p.what.to_string(),
+            progress: (p.total > 0).then_some((p.done as u64, p.total as u64)),
+            can_cancel: true,
+        });
+        facts
+    }
+
+    /// The frame of a panel. The window is cleared to its colour already, and to fill it again would cost a software driver
+    /// as much as the picture does.
+    pub(super) fn ground(&self, ui: &egui::Ui, margins: bool) -> egui::Frame {
+        let frame = if margins { egui::Frame::side_top_panel(ui.style()) } else { egui::Frame::NONE };
+        let colour = if self.fill_ground { ui.visuals().panel_fill } else { egui::Color32::TRANSPARENT };
+        frame.fill(colour)
+    }
+
+    pub(super) fn bars(&mut self, ui: &mut egui::Ui) -> Vec<Action> {
+        let mut chosen = Vec::new();
+        egui::Panel::top("menu").frame(self.ground(ui, true)).show(ui, |ui| {
+            egui::MenuBar::new().ui(ui, |ui| {
+                chosen.extend(actions::menus(ui, &|action| self.can(action)));
+                ui.menu_button("Views", |ui| self.layout.menu(ui, &self.views));
+            });
+        });
+        let facts = self.status_facts();
+        egui::Panel::bottom("status").frame(self.ground(ui, true)).show(ui, |ui| {
+            if let Some(why) = self.source_error.as_ref().or(self.failure.as_ref()) {
+                ui.colored_label(ui.visuals().error_fg_color, why);
+            } else if let Some((news, since)) = &self.news
+                && since.elapsed() < NEWS
+            {
+                ui.label(news);
+                ui.ctx().request_repaint_after(NEWS.saturating_sub(since.elapsed()));
+            }
+            match status::bar(ui, &facts) {
+                Some(StatusRequest::Cancel) => self.engine.cancel(),
+                Some(StatusRequest::Information) => self.information = true,
+                None => {}
+            }
+        });
+        chosen
+    }
+
+    pub(super) fn side(&mut self, ui: &mut egui::Ui) {
+        let facts = PanelFacts::of(self.snapshot.as_deref(), &self.devices);
+        egui::Panel::left("controls").exact_size(304.0).frame(self.ground(ui, true)).show(ui, |ui| {
+            egui::ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
+                for view in self.layout.visible() {
+                    let Some(view) = self.views.get_mut(view).filter(|v| v.has_controls()) else { continue };
+                    let mut query = self.document.query();
+                    let mut context = ViewContext {
+                        settings: &mut self.document.settings,
+                        query: &mut query,
+                        canvas: &mut self.canvas,
+                        mask: &mut self.document.mask,
+                        snapshot: self.snapshot.as_deref(),
+                        textures: &mut self.textures,
+                    };
+                    ui.push_id(view.id(), |ui| {
+                        widgets::section(ui, &format!("{} view", view.title()), true, |ui| {
+                            view.controls(ui, &mut context);
+                        });
+                    });
+                    self.document.query = query.to_array();
+                }
+                panel::controls(ui, &mut self.document.settings, &facts);
+            });
+        });
+    }
+
+    pub(super) fn centre(&mut self, ui: &mut egui::Ui) {
+        let ground = self.ground(ui, false);
+        egui::CentralPanel::default().frame(ground).show(ui, |ui| {
+            self.views_rect = ui.max_rect();
+            let mut query = self.document.query();
+            let mut context = ViewContext {
+                settings: &mut self.document.settings,
+                query: &mut query,
+                canvas: &mut self.canvas,
+                mask: &mut self.document.mask,
+                snapshot: self.snapshot.as_deref(),
+                textures: &mut self.textures,
+            };
+            self.layout.ui(ui, &mut self.views, &mut context);
+            self.document.query = query.to_array();
+        });
+    }
+
+    /// The numbers under the pointer, in the lower right corner of the views.
+    pub(super) fn probe(&mut self, ctx: &egui::Context) {
+        let (Some(pixel), Some(snapshot)) = (self.canvas.hover, self.snapshot.as_deref()) else { return };
+        let same = self.photo.as_ref().is_some_and(|p| p.size() == snapshot.grid.photo_size());
+        let Some(found) = probe::describe(snapshot, pixel).filter(|_| same) else { return };
+        let reference = self.reference_error().map(|(error, note)| (error, note.to_string()));
+        egui::Area::new(egui::Id::unique("probe"))
+            .interactable(false)
+            .pivot(egui::Align2::RIGHT_BOTTOM)
+            .fixed_pos(self.views_rect.max - egui::vec2(12.0, 12.0))
+            .fade_in(false)
+            .constrain_to(self.views_rect)
+            .show(ctx, |ui| {
+                egui::Frame::popup(ui.style()).show(ui, |ui| {
+                    probe::ui(ui, &found);
+                    if let Some((error, note)) = reference {
+                        ui.label(format!("{} from the reference at {note}", status::percent(error)));
+                    }
+                });
+            });
+    }
+
+    /// Windows over the views.
+    pub(super) fn windows(&mut self, ctx: &egui::Context) {
+        actions::help_window(ctx, &mut self.help);
+        for request in self.tour.show(ctx, &self.pages, &mut self.document.settings) {
+            if let TourRequest::OpenView(id) = request {
+                self.open_view(id);
+            }
+        }
+        let mut open = self.information;
+        egui::Window::new("Adapter and picture").open(&mut open).resizable(false).show(ctx, |ui| {
+            self.facts(ui);
+        });
+        self.information = open;
+    }
+
+    pub(super) fn facts(&self, ui: &mut egui::Ui) {
+        let info = self.textures.state().adapter.get_info();
+        let mut rows = vec![
+            ("Window's adapter", info.name.clone()),
+            ("Interface", info.backend.to_string()),
+            ("Driver", format!("{} {}", info.driver, info.driver_info)),
+        ];
+        if let Some(photo) = &self.photo {
+            rows.push(("Picture", photo.name().to_string()));
+            rows.push(("Format", photo.format().to_string()));
+            rows.push(("Size", format!("{} × {} pixels", photo.size().x, photo.size().y)));
+            if let Some(picture) = self.textures.photo().filter(|p| p.reduction > 1.0) {
+                rows.push(("Shown at", format!("1 : {:.2}", picture.reduction)));
+            }
+        }
+        if let Some(snapshot) = &self.snapshot {
+            let (stride, patch) = (snapshot.grid.effective_stride(), snapshot.grid.effective_patch());
+            rows.push(("Computed on", snapshot.device.name.clone()));
+            rows.push(("Tokens", format!("{} × {}", snapshot.grid.cols(), snapshot.grid.rows())));
+            rows.push(("Stride", format!("{:.1} pixels", stride.x)));
+            rows.push(("Patch", format!("{:.1} pixels", patch.x)));
+            for notice in &snapshot.notices {
+                rows.push(("Note", notice.clone()));
+            }
+        }
+        egui::Grid::new(egui::Id::unique("facts")).num_columns(2).spacing([16.0, 6.0]).show(ui, |ui| {
+            for (name, value) in rows {
+                ui.weak(name);
+                ui.label(value);
+                ui.end_row();
+            }
+        });
+    }
+}

@@ -48,6 +48,12 @@ impl Step {
         self.with_access(Access::Write)
     }
 
+    /// Tensors that hold the number of workgroups of the step.
+    pub(crate) fn group_counts(&self) -> impl Iterator<Item = Tensor> + '_ {
+        let ports = self.kernel.ports.iter().zip(&self.args);
+        ports.filter(|(p, _)| p.groups).filter_map(|(_, a)| *a)
+    }
+
     fn with_access(&self, access: Access) -> impl Iterator<Item = Tensor> + '_ {
         let ports = self.kernel.ports.iter().zip(&self.args);
         ports.filter(move |(p, _)| p.access == access).filter_map(|(_, a)| *a)

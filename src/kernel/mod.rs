@@ -63,6 +63,8 @@ pub struct Port {
     /// Whether it holds what a backend measured of itself (residuals, step counts): every backend has its own, so
     /// parity does not compare it.
     pub diagnostic: bool,
+    /// Whether it is the number of workgroups to dispatch, in three dimensions, in place of [`Variant::grid`]'s.
+    pub groups: bool,
 }
 
 impl Port {
@@ -77,6 +79,7 @@ impl Port {
             broadcast: false,
             diagnostic: false,
             positive: false,
+            groups: false,
         }
     }
 
@@ -91,6 +94,7 @@ impl Port {
             broadcast: false,
             diagnostic: false,
             positive: false,
+            groups: false,
         }
     }
 
@@ -112,6 +116,13 @@ impl Port {
     /// The same port, whose elements must be finite and above 0.
     pub const fn positive(self) -> Self {
         Self { positive: true, ..self }
+    }
+
+    /// A port `[3]` that an earlier pass fills with the number of workgroups to dispatch: an indirect dispatch, so that work
+    /// found on the device needs no readback. The shader does not bind it, and [`Variant::grid`] says how many groups there
+    /// may be at most: `params.groups`. The step is never cut into windows.
+    pub const fn workgroups(name: &'static str) -> Self {
+        Self { dtype: DType::U32, groups: true, ..Self::read(name, &["3"]) }
     }
 
     /// The same port, which holds what the backend measured of itself.

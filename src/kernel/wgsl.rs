@@ -43,7 +43,7 @@ pub fn param_words(spec: &KernelSpec) -> Vec<(String, &'static str, ParamWord)> 
     words.extend(spec.dim_names().into_iter().map(|n| (n.to_string(), "u32", ParamWord::Dim(n))));
     words.push(("batch_from".into(), "u32", ParamWord::BatchFrom));
     words.push(("groups".into(), "u32", ParamWord::Groups));
-    for (i, port) in spec.ports.iter().enumerate().filter(|(_, p)| p.dtype != DType::Rgba8) {
+    for (i, port) in spec.ports.iter().enumerate().filter(|(_, p)| p.dtype != DType::Rgba8 && !p.groups) {
         words.push((format!("{}_at", port.name), "u32", ParamWord::At(i)));
         if port.broadcast {
             words.push((format!("{}_b", port.name), "u32", ParamWord::StrideB(i)));
@@ -221,8 +221,13 @@ fn reflect(
     }
     bindings.sort_by_key(|b| b.number);
     for (i, port) in spec.ports.iter().enumerate() {
-        if !bindings.iter().any(|b| b.port == Some(i)) {
-            return Err(bad(port.name, "is a port but the shader does not bind it".into()));
+        if port.groups == bindings.iter().any(|b| b.port == Some(i)) {
+            let reason = if port.groups {
+                "counts workgroups: the dispatch reads it, not the shader"
+            } else {
+                "is a port but the shader does not bind it"
+            };
+            return Err(bad(port.name, reason.into()));
         }
     }
     if bindings.iter().enumerate().any(|(i, b)| b.number as usize != i) {

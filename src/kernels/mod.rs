@@ -24,7 +24,9 @@ kernels! {
     /// Laplacian and Gaussian kernels, landmarks and Nyström attention.
     laplacian { kernel_matrix, pool_tokens, nystrom_row, nystrom_attention, nystrom_map; nystrom }
     /// Functions of single elements.
-    elementwise { exp_scale }
+    elementwise { exp_scale, weighted_sum }
+    /// Masks as linear operators on channels.
+    mask { lift_channels, contract_channels }
     /// Pictures to numbers and back, and work on the token grid.
     image { to_linear, oklab, patchify, fuse_heads, colormap, depthwise_conv }
     /// Searches for what should not be there.

@@ -5,7 +5,8 @@ use super::*;
 impl WgpuProgram {
     /// Binds a slice of the host's buffer in place of our own for an input or output.
     ///
-    /// The buffer needs `STORAGE` usage, and `COPY_SRC` too for what a pass reads. `offset` and `bytes` are in bytes; any
+    /// The buffer needs `STORAGE` usage, `COPY_SRC` too for what a pass reads, and `INDIRECT` for what counts
+    /// workgroups. `offset` and `bytes` are in bytes; any
     /// multiple of 4 will do. What one pass reads and what it writes must be in two buffers.
     ///
     /// Errors: [`Error::Tensor`] for another kind of tensor, [`Error::Data`] for a slice of another size or usage or of
@@ -18,6 +19,13 @@ impl WgpuProgram {
             true => ::wgpu::BufferUsages::STORAGE | ::wgpu::BufferUsages::COPY_SRC,
             false => ::wgpu::BufferUsages::STORAGE,
         };
+        let counts = self
+            .schedule
+            .steps
+            .iter()
+            .flat_map(Step::group_counts)
+            .any(|t| self.schedule.base(t).0 == tensor.id);
+        let usage = usage | indirect_usage(counts);
         let wrong = |expected: String, got: String| Error::Data { tensor: info.name.clone(), expected, got };
         if info.dtype == DType::Rgba8 {
             return Err(wrong("a texture: use `bind_texture`".into(), "a buffer".into()));

@@ -106,8 +106,20 @@ impl WgpuProgram {
         pass.push_debug_group(self.schedule.steps[index].kernel.name);
         pass.set_pipeline(&self.steps[index].pipeline.pipeline);
         pass.set_bind_group(0, bind_group, &[]);
-        pass.dispatch_workgroups(x, y, z);
+        match launch.indirect.and_then(|counts| self.place_of(counts)) {
+            Some((buffer, at)) => pass.dispatch_workgroups_indirect(buffer, at),
+            None => pass.dispatch_workgroups(x, y, z),
+        }
         pass.pop_debug_group();
+    }
+
+    /// The buffer of a tensor and the byte at which it begins.
+    fn place_of(&self, tensor: Tensor) -> Option<(&::wgpu::Buffer, u64)> {
+        let (id, from) = self.schedule.base(tensor);
+        match self.objects[id as usize].as_ref()? {
+            Object::Buffer { buffer, offset, .. } => Some((buffer, offset + from * tensor.dtype().bytes())),
+            Object::Texture { .. } => None,
+        }
     }
 
     pub(super) fn encode_copy(&self, encoder: &mut ::wgpu::CommandEncoder, copy: &Copy) {

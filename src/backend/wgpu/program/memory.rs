@@ -16,6 +16,7 @@ pub(super) fn storage(
     core: &Core,
     label: &str,
     bytes: u64,
+    more: ::wgpu::BufferUsages,
     contents: Option<&[u8]>,
 ) -> Result<::wgpu::Buffer> {
     if bytes > core.caps.buffer {
@@ -26,8 +27,10 @@ pub(super) fn storage(
             remedy: "use fewer tokens or heads, or a smaller memory budget".into(),
         });
     }
-    let usage =
-        ::wgpu::BufferUsages::STORAGE | ::wgpu::BufferUsages::COPY_SRC | ::wgpu::BufferUsages::COPY_DST;
+    let usage = more
+        | ::wgpu::BufferUsages::STORAGE
+        | ::wgpu::BufferUsages::COPY_SRC
+        | ::wgpu::BufferUsages::COPY_DST;
     // Whole texels, for variants that read through textures.
     let size = bytes.next_multiple_of(16);
     match contents {
@@ -59,11 +62,17 @@ pub(super) fn filled(
     Ok(buffer)
 }
 
-pub(super) fn object(core: &Core, info: &TensorInfo) -> Result<Object> {
+/// What a buffer needs besides if a dispatch takes its number of workgroups from it. Only those: wgpu checks such buffers
+/// with work of its own.
+pub(super) fn indirect_usage(counts_groups: bool) -> ::wgpu::BufferUsages {
+    if counts_groups { ::wgpu::BufferUsages::INDIRECT } else { ::wgpu::BufferUsages::empty() }
+}
+
+pub(super) fn object(core: &Core, info: &TensorInfo, more: ::wgpu::BufferUsages) -> Result<Object> {
     if info.dtype != DType::Rgba8 {
         let size = crate::graph::device_bytes(info);
         let contents = info.constant.as_ref().map(|value| value.device_bytes());
-        let buffer = storage(core, &info.name, size, contents.as_deref())?;
+        let buffer = storage(core, &info.name, size, more, contents.as_deref())?;
         return Ok(Object::Buffer { buffer, offset: 0, size });
     }
     let [rows, cols] = [0, 1].map(|i| info.shape.dims().get(i).copied().unwrap_or(1));

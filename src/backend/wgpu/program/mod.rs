@@ -74,6 +74,8 @@ struct Launch {
     groups: u64,
     folded: [u32; 3],
     copies: Vec<Copy>,
+    /// The port's tensor that holds the number of workgroups.
+    indirect: Option<Tensor>,
     /// Made once all launches are known, because each has its place in the block of parameters.
     bind_group: Option<::wgpu::BindGroup>,
 }
@@ -154,6 +156,15 @@ impl WgpuProgram {
     fn allocate(&mut self) -> Result<()> {
         let core = Arc::clone(&self.core);
         let mut slots: Vec<Option<::wgpu::Buffer>> = vec![None; self.schedule.slots.len()];
+        let counted: Vec<u32> = self
+            .schedule
+            .steps
+            .iter()
+            .flat_map(Step::group_counts)
+            .map(|t| self.schedule.base(t).0)
+            .collect();
+        let counting_slots: Vec<usize> =
+            counted.iter().filter_map(|id| self.schedule.slot_of[*id as usize]).collect();
         for id in 0..self.schedule.tensors.len() {
             let info = self.schedule.tensors[id].clone();
             let used = self.schedule.spans[id].is_some() || (info.kind == Kind::Input && info.base.is_none());
@@ -164,13 +175,14 @@ impl WgpuProgram {
                 Some(slot) if info.dtype != DType::Rgba8 => {
                     let bytes = self.schedule.slots[slot].bytes;
                     if slots[slot].is_none() {
-                        slots[slot] = Some(storage(&core, &format!("slot {slot}"), bytes, None)?);
+                        let usage = indirect_usage(counting_slots.contains(&slot));
+                        slots[slot] = Some(storage(&core, &format!("slot {slot}"), bytes, usage, None)?);
                     }
                     let buffer =
                         slots[slot].clone().ok_or_else(|| core.failed("memory", "a slot is missing"))?;
                     Object::Buffer { buffer, offset: 0, size: bytes }
                 }
-                _ => object(&core, &info)?,
+                _ => object(&core, &info, indirect_usage(counted.contains(&(id as u32))))?,
             });
             if let Some(value) = &info.constant {
                 // Buffers were made with their numbers in them: a host may throw an encoder away.
@@ -266,13 +278,22 @@ impl WgpuProgram {
                 return Err(Refusal::Unsuitable);
             }
         }
+        let indirect = spec.ports.iter().zip(&step.args).find(|(p, _)| p.groups).and_then(|(_, arg)| *arg);
+        if indirect.is_some() && list.len() > 1 {
+            return Err(Refusal::Error(Error::Limit {
+                what: format!("windows of {}, whose workgroups the device counts", spec.name),
+                requested: list.len() as u64,
+                allowed: 1,
+                remedy: "record it for fewer heads or tokens at a time".into(),
+            }));
+        }
         let pipeline = pipeline(&core, &composed)?;
         let mut launches = Vec::new();
         for window in list {
             let groups = (variant.grid)(&window.dims, window.batches);
             let folded = fold(spec.name, groups, core.caps.groups)?;
             let copies = self.stage(step, variant, &window)?;
-            launches.push(Launch { window, groups, folded, copies, bind_group: None });
+            launches.push(Launch { window, groups, folded, copies, indirect, bind_group: None });
         }
         Ok(Prepared { variant, pipeline, launches })
     }

@@ -1,0 +1,14 @@
+//! Masks as linear operators: any mask whose product with a vector is fast turns linear attention into masked attention.
+//!
+//! Attention (M ⊙ φ(Q)φ(K)ᵀ)V needs M only through products: with the values and a column of ones, every pair of a feature and a
+//! value column is one channel, D = φ(K) ⊗ [V, 1], and Y = M D contracted with φ(Q) gives numerator and denominator
+//! (method: topological masking, 1.2). So a mask here is what multiplies channels, `[b, h, n, c]` → `[b, h, n, c]`, not a matrix.
+//!
+//! * [`RelativeTable`] and [`Toeplitz`]: weights by relative position on grids, by FFT.
+//! * [`operator`]: the trait, and the combinations that stay fast.
+
+// pub mod operator;
+pub mod table;
+
+// pub use operator::{Dense, Exactness, MaskOperator, Toeplitz};
+pub use table::{Distance, Profile, RelativeTable, Support};

@@ -8,7 +8,9 @@
 //! * [`operator`]: the trait, and the combinations that stay fast.
 
 // pub mod operator;
+pub mod spec;
 pub mod table;
 
 // pub use operator::{Dense, Exactness, MaskOperator, Toeplitz};
+pub use spec::{MaskSpec, ToeplitzSpec};
 pub use table::{Distance, Profile, RelativeTable, Support};

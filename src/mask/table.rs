@@ -223,12 +223,11 @@ impl RelativeTable {
         Self::from_fn(sides, 1, |_, _| 1.0)
     }
 
-    /// Keys that do not come after the query in raster order. On grids of several axes the order is not a function of the offset
-    /// alone, so it is a table for sequences only.
+    /// Keys that do not come after the query in raster order: the first axis on which they differ decides, which the offset tells.
     ///
-    /// Errors: a grid of several axes.
-    pub fn causal(n: u32) -> Result<Self> {
-        Self::from_fn(&[n], 1, |_, [_, _, o]| f64::from(u8::from(o >= 0)))
+    /// Errors: a grid without tokens.
+    pub fn causal(sides: &[u32]) -> Result<Self> {
+        Self::from_fn(sides, 1, |_, offset| f64::from(u8::from(offset >= [0, 0, 0])))
     }
 
     /// ALiBi: exp(−slope |i − j|), one slope per head (Press et al. 2022, eq. 2).
@@ -346,6 +345,24 @@ impl RelativeTable {
         let mut values = self.values.clone();
         values.chunks_mut(self.entries()).for_each(<[f32]>::reverse);
         Self { values, ..self.clone() }
+    }
+
+    /// One head's table.
+    ///
+    /// Errors: a head that it does not have.
+    pub fn of_head(&self, head: u32) -> Result<Self> {
+        let at = if self.heads == 1 { 0 } else { head };
+        if at >= self.heads {
+            return Err(Error::value(
+                "head of a table",
+                format!("below {}", self.heads),
+                head,
+                "heads count from 0",
+            ));
+        }
+        let values =
+            self.values.chunks(self.entries()).nth(at as usize).map(<[f32]>::to_vec).unwrap_or_default();
+        Self::signed(&self.sides, 1, values)
     }
 
     /// Grid sides, slowest first.
@@ -498,6 +515,14 @@ mod tests {
             .collect();
         assert_eq!(buckets, [0, 7, 8, 8, 9, 9, 10, 11, 12, 13, 14, 15, 15, 15]);
         assert_eq!(t5_bucket(1, 32, 128), 17);
+    }
+
+    #[test]
+    fn raster_order_is_a_function_of_the_offset() {
+        let table = RelativeTable::causal(&[3, 4]).expect("a table");
+        for (i, j) in (0..12).flat_map(|i| (0..12).map(move |j| (i, j))) {
+            assert_eq!(table.weight(0, i, j), f32::from(u8::from(j <= i)), "query {i}, key {j}");
+        }
     }
 
     #[test]

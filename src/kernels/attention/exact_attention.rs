@@ -74,7 +74,7 @@ struct Ports {
 }
 
 /// Head `(b, h)` of a tensor whose leading dimensions may be 1, cut to a range of its third dimension.
-pub(super) fn head(graph: &mut Graph, tensor: Tensor, (b, h): (u32, u32), range: Range<u32>) -> Result<Tensor> {
+pub(crate) fn head(graph: &mut Graph, tensor: Tensor, (b, h): (u32, u32), range: Range<u32>) -> Result<Tensor> {
     let dims = tensor.shape().dims().to_vec();
     let index = b.min(dims[0] - 1) * dims[1] + h.min(dims[1] - 1);
     let mut flat = vec![dims[0] * dims[1]];

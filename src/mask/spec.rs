@@ -1,0 +1,254 @@
+//! Masks in words: what `--mask` takes, and what the explorer copies back out.
+//!
+//! ```text
+//! none
+//! causal
+//! decay:0.95            γ = 0.95 per token, causal        decay:0.95,both   in both directions
+//! separable:size=8      exp(−Σ|Δ|/size) per axis          separable:rows=8,cols=4
+//! toeplitz:gauss,size=8,distance=l2,torus,causal
+//! ```
+
+use super::table::{Distance, Profile, RelativeTable};
+use crate::error::{Error, Result};
+use std::fmt;
+use std::str::FromStr;
+
+/// A mask that stands on relative positions, before it knows how many tokens there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum MaskSpec {
+    /// Every token sees every token.
+    #[default]
+    None,
+    /// Tokens see themselves and those before them in raster order.
+    Causal,
+    /// γ to the power of the distance in raster order.
+    Decay {
+        /// γ per token, 0 to 1.
+        gamma: f64,
+        /// Whether later tokens are seen too.
+        both: bool,
+    },
+    /// exp(−|Δrow|/rows − |Δcol|/cols): scans along the axes, no transform.
+    Separable {
+        /// Rows over which weight falls by e.
+        rows: f64,
+        /// The same for columns.
+        cols: f64,
+    },
+    /// A table of relative positions.
+    Toeplitz(ToeplitzSpec),
+}
+
+/// A table of relative positions by distance.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ToeplitzSpec {
+    /// How weight falls.
+    pub profile: Profile,
+    /// How far it reaches, in tokens.
+    pub size: f64,
+    /// How distance is measured.
+    pub distance: Distance,
+    /// Whether the borders of the grid are joined.
+    pub torus: bool,
+    /// Whether later tokens are hidden as well.
+    pub causal: bool,
+}
+
+impl Default for ToeplitzSpec {
+    /// A soft disc of 8 tokens.
+    fn default() -> Self {
+        Self { profile: Profile::Gaussian, size: 8.0, distance: Distance::L2, torus: false, causal: false }
+    }
+}
+
+impl ToeplitzSpec {
+    /// The table for a grid (`[n]`, `[rows, cols]` or three sides).
+    ///
+    /// Errors: a size that is not above 0, a grid without tokens.
+    pub fn table(&self, sides: &[u32]) -> Result<RelativeTable> {
+        let mut table = RelativeTable::profile(sides, self.distance, self.profile, self.size)?;
+        if self.torus {
+            table = table.wrapped()?;
+        }
+        if self.causal {
+            table = table.times(&RelativeTable::causal(sides)?)?;
+        }
+        Ok(table)
+    }
+}
+
+const DISTANCES: [(&str, Distance); 3] =
+    [("l1", Distance::L1), ("l2", Distance::L2), ("linf", Distance::LInf)];
+
+fn names<T>(list: &[(&str, T)]) -> String {
+    list.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+}
+
+fn number(key: &str, text: &str, above_zero: bool) -> Result<f64> {
+    match text.parse::<f64>() {
+        Ok(x) if x.is_finite() && (!above_zero || x > 0.0) => Ok(x),
+        _ => Err(Error::value(
+            format!("`{key}` of the mask"),
+            "a number of tokens above 0",
+            text,
+            format!("try {key}=8"),
+        )),
+    }
+}
+
+fn unknown(kind: &str, word: &str, known: &str) -> Error {
+    Error::value(format!("option of the mask `{kind}`"), known, word, format!("for example: {EXAMPLE}"))
+}
+
+const EXAMPLE: &str = "toeplitz:gauss,size=8,distance=l2,torus";
+
+impl FromStr for MaskSpec {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+        let options: Vec<&str> = rest.split(',').map(str::trim).filter(|o| !o.is_empty()).collect();
+        let no_options = |spec: Self| match options.first() {
+            None => Ok(spec),
+            Some(word) => Err(unknown(kind, word, "nothing: it has no options")),
+        };
+        match kind {
+            "none" => no_options(Self::None),
+            "causal" => no_options(Self::Causal),
+            "decay" => decay(&options),
+            "separable" => separable(&options),
+            "toeplitz" => toeplitz(&options),
+            other => Err(Error::value(
+                "mask",
+                "one of none, causal, decay:γ, separable:size=…, toeplitz:…",
+                other,
+                format!("for example: {EXAMPLE}"),
+            )),
+        }
+    }
+}
+
+fn decay(options: &[&str]) -> Result<MaskSpec> {
+    let (mut gamma, mut both) = (None, false);
+    for option in options {
+        match (*option, option.parse::<f64>()) {
+            ("both", _) => both = true,
+            (_, Ok(x)) if (0.0..=1.0).contains(&x) && gamma.is_none() => gamma = Some(x),
+            (word, _) => return Err(unknown("decay", word, "one γ from 0 to 1, and `both`")),
+        }
+    }
+    let missing = || Error::value("mask `decay`", "γ from 0 to 1", "none", "for example: decay:0.95");
+    Ok(MaskSpec::Decay { gamma: gamma.ok_or_else(missing)?, both })
+}
+
+fn separable(options: &[&str]) -> Result<MaskSpec> {
+    let (mut rows, mut cols) = (8.0, 8.0);
+    for option in options {
+        match option.split_once('=') {
+            Some(("size", x)) => {
+                rows = number("size", x, true)?;
+                cols = rows;
+            }
+            Some(("rows", x)) => rows = number("rows", x, true)?,
+            Some(("cols", x)) => cols = number("cols", x, true)?,
+            _ => return Err(unknown("separable", option, "size=…, rows=…, cols=…")),
+        }
+    }
+    Ok(MaskSpec::Separable { rows, cols })
+}
+
+fn toeplitz(options: &[&str]) -> Result<MaskSpec> {
+    let mut spec = ToeplitzSpec::default();
+    for option in options {
+        let profile = Profile::ALL.iter().find(|(name, _)| name == option);
+        match (option.split_once('='), *option, profile) {
+            (_, _, Some((_, profile))) => spec.profile = *profile,
+            (_, "torus", _) => spec.torus = true,
+            (_, "causal", _) => spec.causal = true,
+            (Some(("size", x)), ..) => spec.size = number("size", x, true)?,
+            (Some(("distance", x)), ..) => {
+                let found = DISTANCES.iter().find(|(name, _)| *name == x);
+                let wrong = || {
+                    Error::value(
+                        "`distance` of the mask",
+                        names(&DISTANCES),
+                        x,
+                        "l2 is a disc, linf a square",
+                    )
+                };
+                spec.distance = found.ok_or_else(wrong)?.1;
+            }
+            (_, word, None) => {
+                let known =
+                    format!("a profile ({}), size=…, distance=…, torus, causal", names(&Profile::ALL));
+                return Err(unknown("toeplitz", word, &known));
+            }
+        }
+    }
+    Ok(MaskSpec::Toeplitz(spec))
+}
+
+impl fmt::Display for MaskSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Causal => f.write_str("causal"),
+            Self::Decay { gamma, both } => write!(f, "decay:{gamma}{}", if *both { ",both" } else { "" }),
+            Self::Separable { rows, cols } if rows == cols => write!(f, "separable:size={rows}"),
+            Self::Separable { rows, cols } => write!(f, "separable:rows={rows},cols={cols}"),
+            Self::Toeplitz(spec) => {
+                let profile =
+                    Profile::ALL.iter().find(|(_, p)| *p == spec.profile).map_or("?", |(name, _)| *name);
+                let distance =
+                    DISTANCES.iter().find(|(_, d)| *d == spec.distance).map_or("?", |(name, _)| *name);
+                write!(f, "toeplitz:{profile},size={},distance={distance}", spec.size)?;
+                f.write_str(if spec.torus { ",torus" } else { "" })?;
+                f.write_str(if spec.causal { ",causal" } else { "" })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for text in [
+            "none",
+            "causal",
+            "decay:0.95",
+            "decay:0,both",
+            "separable:size=8",
+            "separable:rows=8,cols=2.5",
+            "toeplitz:gauss,size=8,distance=l2",
+            "toeplitz:window,size=3,distance=linf,torus,causal",
+        ] {
+            let spec: MaskSpec = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
+            assert_eq!(spec.to_string(), text);
+        }
+        assert_eq!(
+            "toeplitz".parse::<MaskSpec>().expect("defaults"),
+            MaskSpec::Toeplitz(ToeplitzSpec::default())
+        );
+    }
+
+    #[test]
+    fn mistakes_are_told_with_what_would_do() {
+        for (text, named) in [
+            ("toplitz", "toeplitz:"),
+            ("toeplitz:gaus", "exp, gauss, window"),
+            ("toeplitz:size=0", "above 0"),
+            ("toeplitz:size=nan", "above 0"),
+            ("toeplitz:distance=l3", "l1, l2, linf"),
+            ("decay:1.5", "from 0 to 1"),
+            ("decay", "from 0 to 1"),
+            ("causal:3", "no options"),
+            ("separable:depth=3", "rows=…"),
+        ] {
+            let message = text.parse::<MaskSpec>().expect_err(text).to_string();
+            assert!(message.contains(named), "{text}: {message}");
+        }
+    }
+}

@@ -334,7 +334,7 @@ fn what_does_not_fit_a_clip_is_refused() {
         (Some(1), Some(2))
     );
     assert!(
-        run.stderr.contains("shot02.png") && run.stderr.contains("1 frames could not be read"),
+        run.stderr.contains("shot02.png") && run.stderr.contains("1 frame could not be read and is left out"),
         "{}",
         run.all()
     );

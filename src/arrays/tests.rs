@@ -255,7 +255,7 @@ fn unsupported_dtypes_are_named_with_their_array() {
 #[test]
 fn missing_and_misnamed_files_are_explained() {
     let folder = Folder::new("misnamed");
-    assert!(error_of(&folder.0.join("nowhere.npz")).contains("cannot read: No such file"));
+    assert!(error_of(&folder.0.join("nowhere.npz")).contains("cannot read: no such file"));
     assert!(error_of(&folder.0.join("x.csv")).contains("suffix must be .npz, .npy or .safetensors"));
     assert!(error_of(&folder.0.join("no_suffix")).contains("suffix must be"));
     assert!(error_of(&folder.file("x.npz", &[])).contains("the file is empty"));

@@ -1,6 +1,7 @@
 //! Samples of cameras and video: ranges, matrices, layouts, and data that is not what it is declared to be.
 
 use image::ImageFormat;
+use wgattn::source::Source as _;
 use wgattn::source::fake::Fake;
 use wgattn::source::pixels::{Matrix, PixelFormat, Range, RawFrame};
 

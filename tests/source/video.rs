@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use glam::UVec2;
 use image::{ImageFormat, RgbImage};
-use wgattn::source::{Frame, Kind, ffmpeg};
+use wgattn::source::{Frame, Kind, Source as _, ffmpeg};
 
 use super::{
     Folder, assert_end, assert_near, encoded, failure, frame, one_line, opened, pixel, pixels, refused,

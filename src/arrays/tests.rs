@@ -313,7 +313,7 @@ fn damaged_archives_do_not_give_wrong_data() {
 fn trailing_bytes_are_errors() {
     let folder = Folder::new("trailing");
     let long = npy("|u1", false, "(2,)", &[1, 2, 3]);
-    assert!(error_of(&folder.file("x.npy", &long)).contains("1 bytes follow the array"));
+    assert!(error_of(&folder.file("x.npy", &long)).contains("1 byte follows the array"));
     let path = folder.file("x.npz", &npz(&[("a.npy", long)], CompressionMethod::Deflated));
     assert!(error_of(&path).contains("`a`: damaged: 1 bytes follow"));
 }

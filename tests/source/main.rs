@@ -2,6 +2,8 @@
 //! tests of them use; they lie in a file for each kind of source, in one program, which is linked once.
 
 mod animations;
+#[path = "../large/mod.rs"]
+mod large;
 mod live;
 mod player;
 mod samples;

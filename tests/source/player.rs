@@ -3,12 +3,13 @@
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use glam::UVec2;
 use wgattn::source::fake::{Act, Fake};
 use wgattn::source::pixels::PixelFormat;
 use wgattn::source::synthetic::Synthetic;
 use wgattn::source::{Frame, Kind, Next, Player, Source, SourceError};
 
-use super::{Folder, at_once, one_line, opened, raw, y4m, yuyv};
+use super::{Folder, at_once, large, one_line, opened, raw, y4m, yuyv};
 
 fn player(source: impl Source + 'static) -> (Player, Receiver<()>) {
     let (sender, woken) = channel();
@@ -102,6 +103,25 @@ fn sixty_identical_or_black_pictures_are_noticed() {
     let (player, woken) = player(Fake::new("camera", acts));
     until(&player, &woken, "seventy frames", |p| p.status().index == 69);
     assert_eq!(player.status().frozen, None);
+}
+
+/// C30: 12 000 × 9 000 pixels come through the player whole, and are reduced only for the screen.
+#[test]
+fn a_picture_of_108_megapixels_is_played_and_said_to_be_shown_smaller() {
+    let folder = Folder::new("large");
+    large::draw(&folder.0.join("large.png"));
+    let (sender, woken) = channel();
+    let player = Player::start(opened(&folder.at("large.png")), move || sender.send(()).unwrap_or_default());
+    let frame = taken(&player, &woken);
+    assert_eq!(frame.photo.size(), UVec2::from(large::SIZE));
+    let shown = frame.photo.display(8192);
+    assert_eq!(shown.picture.dimensions(), (8192, 6144));
+    assert_eq!(shown.notice().as_deref(), Some("shown at 1:1.5 (8192x6144 of 12000x9000 pixels)"));
+    let colour = |x, y| shown.picture.get_pixel(x, y).0;
+    assert_eq!(
+        [colour(10, 10), colour(8000, 10), colour(10, 1500)],
+        [[40, 90, 180], [20, 60, 110], [200, 90, 20]]
+    );
 }
 
 /// C34: bad frames are counted.

@@ -315,7 +315,7 @@ fn trailing_bytes_are_errors() {
     let long = npy("|u1", false, "(2,)", &[1, 2, 3]);
     assert!(error_of(&folder.file("x.npy", &long)).contains("1 byte follows the array"));
     let path = folder.file("x.npz", &npz(&[("a.npy", long)], CompressionMethod::Deflated));
-    assert!(error_of(&path).contains("`a`: damaged: 1 bytes follow"));
+    assert!(error_of(&path).contains("`a`: damaged: 1 byte follows"));
 }
 
 #[test]

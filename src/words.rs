@@ -3,6 +3,7 @@
 
 use num_traits::One;
 use std::fmt::Display;
+#[cfg(feature = "cli")]
 use std::io;
 
 /// The form of a word that goes with a count: `plural(1, "is", "are")` is `is`.

@@ -25,6 +25,7 @@ pub mod tensor;
 pub mod vision;
 #[cfg(feature = "cli")]
 mod whole_file;
+mod words;
 
 pub use error::{Error, Result};
 pub use kernel::params;

@@ -30,6 +30,7 @@ pub mod widgets;
 pub use app::{App, FrameHook, Options};
 
 use eframe::egui_wgpu::WgpuSetup;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Why there is no window.
@@ -68,7 +69,20 @@ pub fn run(options: &Options) -> Result<(), ExploreError> {
         let ending: Arc<Mutex<app::Ending>> = Arc::default();
         let life = open(&options, &ending, x11);
         let ending = ending.lock().map(|e| e.clone()).unwrap_or_default();
-        let Some(result) = life else { return Err(lost_for_good(&ending)) };
+        let result = match life {
+            Ok(result) => result,
+            Err(Cut::Device) => {
+                let reason = ending.lost.as_deref().unwrap_or("no reason given");
+                let why = format!("the graphics device was lost while a frame was drawn ({reason})");
+                return Err(cut_short(&why, &ending));
+            }
+            Err(Cut::Window) => {
+                return Err(cut_short(
+                    "the window is gone: another program or the X server took it away",
+                    &ending,
+                ));
+            }
+        };
         if let Some(reason) = ending.lost {
             let notice = format!("The graphics device was lost ({reason}) and opened again.");
             options = Options { notice: Some(notice), ..ending.latest.unwrap_or(options) };
@@ -90,9 +104,23 @@ pub fn run(options: &Options) -> Result<(), ExploreError> {
     }
 }
 
-/// One life of the window; `None` where the device was lost while a frame was being drawn. What draws it panics then, which
-/// is no fault of the program, but the event loop cannot be used again.
-fn open(options: &Options, ending: &Arc<Mutex<app::Ending>>, x11: bool) -> Option<eframe::Result> {
+/// What ended the window in the middle of a frame. What draws it panics then, which is no fault of the program, but the event
+/// loop cannot be used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cut {
+    /// The device was lost.
+    Device,
+    /// The window system no longer knows the window.
+    Window,
+}
+
+/// Whether a panic comes from a window that is not there any more: winit 0.30 takes the X server's errors for its own.
+fn is_of_window(info: &std::panic::PanicHookInfo<'_>) -> bool {
+    info.location().is_some_and(|place| place.file().contains("winit") && place.file().contains("x11"))
+}
+
+/// One life of the window.
+fn open(options: &Options, ending: &Arc<Mutex<app::Ending>>, x11: bool) -> Result<eframe::Result, Cut> {
     let (theirs, opened) = (Arc::clone(ending), options.clone());
     let is_lost = {
         let ending = Arc::clone(ending);
@@ -105,8 +133,12 @@ fn open(options: &Options, ending: &Arc<Mutex<app::Ending>>, x11: bool) -> Optio
     };
     let usual: Arc<dyn Fn(&std::panic::PanicHookInfo<'_>) + Send + Sync> = std::panic::take_hook().into();
     let (told, lost) = (Arc::clone(&usual), is_lost.clone());
+    let gone = Arc::new(AtomicBool::new(false));
+    let is_gone = Arc::clone(&gone);
     std::panic::set_hook(Box::new(move |info| {
-        if !lost() {
+        if is_of_window(info) {
+            is_gone.store(true, Ordering::Release);
+        } else if !lost() {
             told(info);
         }
     }));
@@ -119,14 +151,15 @@ fn open(options: &Options, ending: &Arc<Mutex<app::Ending>>, x11: bool) -> Optio
     }));
     std::panic::set_hook(Box::new(move |info| usual(info)));
     match life {
-        Ok(result) => Some(result),
-        Err(_) if is_lost() => None,
+        Ok(result) => Ok(result),
+        Err(_) if is_lost() => Err(Cut::Device),
+        Err(_) if gone.load(Ordering::Acquire) => Err(Cut::Window),
         Err(panic) => std::panic::resume_unwind(panic),
     }
 }
 
 /// Keeps what the user made, and says where.
-fn lost_for_good(ending: &app::Ending) -> ExploreError {
+fn cut_short(why: &str, ending: &app::Ending) -> ExploreError {
     let latest = ending.latest.clone().unwrap_or_default();
     let kept = session::Session {
         document: latest.document.unwrap_or_default(),
@@ -140,10 +173,7 @@ fn lost_for_good(ending: &app::Ending) -> ExploreError {
         Some(Err(error)) => error.to_string(),
         None => "there is no place to keep the session".to_string(),
     };
-    ExploreError::Failed(format!(
-        "the graphics device was lost while a frame was drawn ({}); {after}",
-        ending.lost.as_deref().unwrap_or("no reason given")
-    ))
+    ExploreError::Failed(format!("{why}; {after}"))
 }
 
 /// Whether to insist on X11: Wayland is named but does not answer. A second try in one process is not possible.

@@ -8,10 +8,11 @@ use super::settings::{
 use super::snapshot::{LayerId, Snapshot};
 use super::widgets::{
     BarColours, Choice, Number, choice, colour_bar, grouped, note, number_field, row, section, segments,
-    significant, slider, small_print, switch,
+    slider, small_print, switch,
 };
 use crate::vision::grid::MAX_PATCH;
 use crate::vision::palette::Palette;
+use crate::words::{plural, significant};
 use eframe::egui::{self, Ui};
 
 /// Room for the bar to scroll with, in points.
@@ -208,10 +209,10 @@ fn landmarks(ui: &mut Ui, settings: &mut Settings, facts: &PanelFacts) {
         slider(ui, "Grid side", "There are as many landmarks as this squared, of every kind.", &mut compute.landmark_side, &side);
         let count = compute.landmark_side * compute.landmark_side;
         let of = match facts.tokens {
-            Some((cols, rows)) => format!(" of {} tokens", grouped((cols * rows) as f64)),
+            Some((cols, rows)) => format!(" of {} {}", grouped((cols * rows) as f64), plural(cols * rows, "token", "tokens")),
             None => String::new(),
         };
-        note(ui, format!("{} landmarks{of}", grouped(f64::from(count))));
+        note(ui, format!("{} {}{of}", grouped(f64::from(count)), plural(count, "landmark", "landmarks")));
         let epsilon =
             Number::along(1e-6..=1.0, f64::from(defaults.epsilon)).logarithmic().limits(1e-9..=10.0);
         slider(
@@ -248,7 +249,14 @@ fn tokens(ui: &mut Ui, settings: &mut Settings, facts: &PanelFacts) {
         &most,
     );
     if let Some((cols, rows)) = facts.tokens {
-        note(ui, format!("{cols} × {rows} = {} tokens", grouped((cols * rows) as f64)));
+        note(
+            ui,
+            format!(
+                "{cols} × {rows} = {} {}",
+                grouped((cols * rows) as f64),
+                plural(cols * rows, "token", "tokens")
+            ),
+        );
     }
     let heads = Number::along(1.0..=16.0, defaults.heads as f64).whole().limits(1.0..=MOST_HEADS);
     let hover = "Each head compares other properties of the patches: lightness, colour, texture, place.";

@@ -3,6 +3,7 @@
 use super::snapshot::{Row, Snapshot};
 use super::status::percent;
 use super::widgets::{grouped, small_print};
+use crate::words::counted;
 use eframe::egui::{self, RichText, Ui};
 use glam::UVec2;
 
@@ -159,7 +160,7 @@ pub fn ui(ui: &mut Ui, probe: &Probe) {
         },
     );
     if probe.heads.len() > 8 {
-        ui.label(text(format!("and {} heads more", probe.heads.len() - 8)).weak());
+        ui.label(text(format!("and {} more", counted(probe.heads.len() - 8, "head", "heads"))).weak());
     }
 }
 

@@ -5,6 +5,7 @@
 
 use super::document::Document;
 use crate::whole_file::write_whole;
+use crate::words::{plain, told};
 use eframe::egui;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -86,7 +87,7 @@ impl From<egui::ThemePreference> for Theme {
 #[non_exhaustive]
 pub enum SessionError {
     /// The file cannot be read.
-    #[error("session `{path}`: cannot read: {reason}")]
+    #[error("session `{path}`: cannot read: {}", told(.reason))]
     Read {
         /// The file.
         path: PathBuf,
@@ -94,7 +95,7 @@ pub enum SessionError {
         reason: io::Error,
     },
     /// The file cannot be written; what stood there is untouched.
-    #[error("session `{path}`: cannot write: {reason}; choose a folder that can be written")]
+    #[error("session `{path}`: cannot write: {}; choose a folder that can be written", plain(.reason))]
     Write {
         /// The file.
         path: PathBuf,

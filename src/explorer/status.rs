@@ -1,9 +1,10 @@
 //! The status bar: what computes, how much, how fast, how exactly, and what is going on, in one line that never moves.
 
 use super::snapshot::Snapshot;
-use super::widgets::{badge, grouped, significant, small_print};
+use super::widgets::{badge, grouped, small_print};
 use crate::backend::{DeviceInfo, DeviceKind, TimingSource};
 use crate::graph::human_bytes;
+use crate::words::{counted, plural, significant};
 use eframe::egui::{self, Align, Layout, RichText, Ui};
 use std::time::Duration;
 
@@ -227,12 +228,16 @@ fn items(facts: &StatusFacts) -> Vec<(String, String)> {
     let mut list: Vec<(String, String)> = Vec::new();
     let mut item = |text: &str, hover: &str| list.push((text.to_string(), hover.to_string()));
     if let Some((cols, rows)) = facts.tokens {
-        let text = format!("{cols} × {rows} = {} tokens", grouped((cols * rows) as f64));
+        let text = format!(
+            "{cols} × {rows} = {} {}",
+            grouped((cols * rows) as f64),
+            plural(cols * rows, "token", "tokens")
+        );
         item(&text, "Columns and rows of tokens over the picture.");
     }
     match facts.landmarks {
         Some(0) => item("exact rows", "The query meets every key."),
-        Some(count) => item(&format!("{count} landmarks"), "Rows are computed through these."),
+        Some(count) => item(&counted(count, "landmark", "landmarks"), "Rows are computed through these."),
         None => {}
     }
     let gpu = facts.device_ms.map(|ms| format!("GPU {}", milliseconds(ms)));

@@ -4,6 +4,7 @@
 //! Every number can be dragged, typed, dragged finely with Shift, and set back to its default by a double click.
 
 use crate::vision::palette::Palette;
+use crate::words::significant;
 use eframe::egui::emath::Numeric;
 use eframe::egui::text::{LayoutJob, TextFormat};
 use eframe::egui::{
@@ -124,25 +125,6 @@ pub fn grouped(value: f64) -> String {
         text.push(digit);
     }
     text
-}
-
-/// A number with so many significant digits and no zeros behind: `0.001`, `12.5`, `3.2e-7`.
-pub fn significant(value: f64, digits: usize) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return format!("{value}");
-    }
-    let exponent = value.abs().log10().floor() as i32;
-    if !(-4..6).contains(&exponent) {
-        let text = format!("{value:.*e}", digits.saturating_sub(1));
-        let (mantissa, power) = text.split_once('e').unwrap_or((&text, "0"));
-        return format!("{}e{power}", trimmed(mantissa));
-    }
-    let decimals = (digits as i32 - 1 - exponent).max(0) as usize;
-    trimmed(&format!("{value:.decimals$}")).to_string()
-}
-
-fn trimmed(text: &str) -> &str {
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }
 
 /// A section that folds away under its title.
@@ -525,14 +507,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_read_as_people_write_them() {
-        assert_eq!(significant(0.001, 4), "0.001");
-        assert_eq!(significant(f64::from(0.72_f32), 4), "0.72");
-        assert_eq!(significant(12.5, 4), "12.5");
-        assert_eq!(significant(-1234.56, 4), "-1235");
-        assert_eq!(significant(3.2e-7, 4), "3.2e-7");
-        assert_eq!(significant(0.0, 4), "0");
-        assert_eq!(significant(f64::NAN, 4), "NaN");
+    fn whole_numbers_have_their_thousands_apart() {
         assert_eq!(grouped(16_384.0), "16\u{2009}384");
         assert_eq!(grouped(512.0), "512");
     }

@@ -5,7 +5,8 @@ use super::plots::{self, Series, number, percent};
 use super::{TourPage, View, ViewContext};
 use crate::explorer::settings::{Road, RowForm, Settings, Similarity};
 use crate::explorer::snapshot::{Distances, Needs, Snapshot};
-use crate::explorer::widgets::{grouped, significant};
+use crate::explorer::widgets::grouped;
+use crate::words::significant;
 use eframe::egui::{self, RichText};
 use egui_plot::{
     AxisHints, Bar, BarChart, Corner, GridMark, HPlacement, HoverPosition, Legend, Line, LineStyle, Plot,

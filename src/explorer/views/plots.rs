@@ -1,8 +1,8 @@
 //! What the plots and tables of the explorer have in common: numbers as people read them, colours of series, captioned
 //! figures, and what a view shows while it has nothing to show.
 
-use crate::explorer::widgets::significant;
 use crate::vision::colour::srgb_from_polar;
+use crate::words::significant;
 use eframe::egui::{self, Align, Color32, FontId, RichText, TextStyle, Visuals, vec2};
 
 /// Size of captions, small print and the letters inside a chart, in points.
@@ -46,11 +46,6 @@ pub(super) fn seconds(x: f64) -> String {
         _ => 0,
     };
     format!("{scaled:.decimals$} {unit}")
-}
-
-/// `1 pass`, `7 passes`.
-pub(super) fn counted(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// Quiet small print.

@@ -7,6 +7,7 @@ use crate::backend::StepTime;
 use crate::explorer::snapshot::{Needs, Snapshot};
 use crate::explorer::widgets::formula_layout;
 use crate::graph::{Kind, Schedule, Step, device_bytes, human_bytes};
+use crate::words::counted;
 use eframe::egui::{self, Align2, Color32, CornerRadius, FontId, Pos2, Rect, RichText, Stroke, pos2, vec2};
 use std::f32::consts::FRAC_PI_2;
 
@@ -267,7 +268,7 @@ impl ScheduleView {
                 .filter(|(_, slot)| slot.tensors.iter().any(|&id| found.tensors[id as usize]))
                 .map(|(index, slot)| Row {
                     name: format!("Slot {index}"),
-                    detail: plots::counted(slot.tensors.len(), "tensor", "tensors"),
+                    detail: counted(slot.tensors.len(), "tensor", "tensors"),
                     bytes: slot.bytes,
                     tensors: slot.tensors.iter().map(|&id| id as usize).collect(),
                 })

@@ -5,6 +5,7 @@ use super::toolbar::{chip_at, hatched};
 use crate::explorer::mask::MaskDocument;
 use crate::explorer::theme;
 use crate::explorer::widgets::grouped;
+use crate::words::plural;
 use eframe::egui::{self, Align2, FontId, Rect, Role, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
 
 /// A count in little space.
@@ -28,7 +29,11 @@ impl MaskTopology {
         if !self.survey.has_regions() {
             let hidden = self.survey.hidden();
             if hidden > 0 {
-                ui.label(format!("{} keys are hidden from every query.", grouped(hidden as f64)));
+                ui.label(format!(
+                    "{} {} hidden from every query.",
+                    grouped(hidden as f64),
+                    plural(hidden, "key is", "keys are")
+                ));
             }
             ui.weak(
                 "No region is painted: every query sees the same keys. Paint region 1 and its queries see only each \

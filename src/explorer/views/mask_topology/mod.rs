@@ -17,6 +17,7 @@ use crate::explorer::settings::Settings;
 use crate::explorer::snapshot::LayerId;
 use crate::explorer::theme;
 use crate::explorer::widgets::grouped;
+use crate::words::plural;
 use eframe::egui::{self, Color32, CursorIcon, Key, Rect, Stroke, StrokeKind, TextStyle, pos2, vec2};
 use gesture::Gesture;
 use glam::UVec2;
@@ -202,7 +203,11 @@ impl MaskTopology {
         let survey = &self.survey;
         let (Some(all), false) = (survey.tokens(), context.mask.is_empty()) else {
             if let Some(all) = survey.tokens() {
-                ui.weak(format!("Every query sees all {} keys", grouped(all as f64)));
+                ui.weak(format!(
+                    "Every query sees all {} {}",
+                    grouped(all as f64),
+                    plural(all, "key", "keys")
+                ));
             }
             return;
         };
@@ -213,8 +218,12 @@ impl MaskTopology {
             0 => " in the unpainted region 0".into(),
             own => format!(" in region {own}"),
         };
-        let sees =
-            format!("sees {} of {} keys ({share:.1} %)", grouped(survey.seen() as f64), grouped(all as f64));
+        let sees = format!(
+            "sees {} of {} {} ({share:.1} %)",
+            grouped(survey.seen() as f64),
+            grouped(all as f64),
+            plural(all, "key", "keys")
+        );
         let text = format!("The query at ({}, {}){from} {sees}", place.x, place.y);
         if survey.seen() == 0 {
             let advice = ": no attention from here. Unhide an area, or link the region to another one";

@@ -7,6 +7,7 @@ use crate::arrays::{Array, ArrayData};
 use crate::attention::{Attention, Landmarks, Normalisation};
 use crate::backend::{Backend, DeviceKind, Timings};
 use crate::graph::human_bytes;
+use crate::numbers::significant;
 use crate::vision::image::Photo;
 use crate::vision::overlay::{Overlay, OverlayOptions, check_target};
 use crate::vision::scene::{
@@ -514,7 +515,8 @@ impl Report<'_> {
             vec![format!("{} ({} × {}) at {}", self.file.display(), size.x, size.y, at.join(" "))];
         lines.extend(setting_lines(self.backend, self.scene));
         if !matches!(self.args.kernel, KernelArg::Softmax) {
-            let lambda: Vec<String> = self.scene.lambda.iter().map(|l| format!("{l:.4}")).collect();
+            let lambda: Vec<String> =
+                self.scene.lambda.iter().map(|l| significant(f64::from(*l), 4)).collect();
             let mean = self
                 .mean_kernel()
                 .map_or_else(String::new, |m| format!("; mean kernel value of the row {m:.3}"));

@@ -606,7 +606,7 @@ impl App {
                 egui::Frame::popup(ui.style()).show(ui, |ui| {
                     super::probe::ui(ui, &found);
                     if let Some((error, note)) = reference {
-                        ui.label(format!("{} from the reference at {note}", status::percent(error)));
+                        ui.label(format!("{} from the reference at {note}", crate::numbers::percent(error)));
                     }
                 });
             });

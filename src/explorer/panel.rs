@@ -7,9 +7,10 @@ use super::settings::{
 };
 use super::snapshot::{LayerId, Snapshot};
 use super::widgets::{
-    BarColours, Choice, Number, choice, colour_bar, grouped, note, number_field, row, section, segments,
-    significant, slider, small_print, switch,
+    BarColours, Choice, Number, choice, colour_bar, note, number_field, row, section, segments, slider,
+    small_print, switch,
 };
+use crate::numbers::{grouped, significant};
 use crate::vision::grid::MAX_PATCH;
 use crate::vision::palette::Palette;
 use eframe::egui::{self, Ui};
@@ -373,8 +374,7 @@ fn range(ui: &mut Ui, look: &mut Look, facts: &PanelFacts) {
 }
 
 fn end_text(end: f32, log: bool) -> String {
-    let number = if log { 10.0_f64.powf(f64::from(end)) } else { f64::from(end) };
-    significant(number, 3)
+    significant(if log { 10.0_f64.powf(f64::from(end)) } else { f64::from(end) }, 3)
 }
 
 fn bar_colours(colours: Colours, found: Option<Palette>) -> BarColours {

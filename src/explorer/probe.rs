@@ -1,8 +1,8 @@
 //! The numbers under the pointer: value, share and rank of a token in the row of the clicked query.
 
 use super::snapshot::{Row, Snapshot};
-use super::status::percent;
-use super::widgets::{grouped, small_print};
+use super::widgets::small_print;
+use crate::numbers::{full, grouped, percent_decimals, percent_to};
 use eframe::egui::{self, RichText, Ui};
 use glam::UVec2;
 
@@ -144,16 +144,17 @@ pub fn ui(ui: &mut Ui, probe: &Probe) {
             lines.extend(
                 probe.heads.iter().take(most).enumerate().map(|(h, e)| (format!("Head {}", h + 1), *e)),
             );
+            let decimals = percent_decimals(lines.iter().filter_map(|(_, entry)| entry.share));
             for (name, entry) in lines {
                 ui.label(text(name));
-                right(ui, text(number(entry.value)).monospace());
-                right(ui, text(entry.share.map_or("n/a".into(), percent)));
+                right(ui, text(full(entry.value)).monospace());
+                right(ui, text(percent_to(entry.share.unwrap_or(f64::NAN), decimals)));
                 right(ui, text(entry.rank.map_or("n/a".into(), |rank| grouped(rank as f64))));
                 ui.end_row();
             }
             if let Some(error) = probe.error() {
                 ui.label(text("Map − exact".to_string()));
-                right(ui, text(number(error)).monospace());
+                right(ui, text(full(error)).monospace());
                 ui.end_row();
             }
         },
@@ -165,14 +166,4 @@ pub fn ui(ui: &mut Ui, probe: &Probe) {
 
 fn right(ui: &mut Ui, text: RichText) {
     ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| ui.label(text));
-}
-
-/// Seven significant digits: what an f32 holds.
-fn number(value: f32) -> String {
-    match value {
-        v if v.is_nan() => "NaN".into(),
-        v if v.is_infinite() => if v > 0.0 { "+∞" } else { "−∞" }.into(),
-        v if v != 0.0 && !(1e-4..1e6).contains(&v.abs()) => format!("{v:.5e}"),
-        v => format!("{v:.6}"),
-    }
 }

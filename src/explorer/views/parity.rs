@@ -1,10 +1,11 @@
 //! The device against the f64 reference: the difference as a picture, and in words what it means.
 
 use super::picture::show_layer;
-use super::plots::{self, number, seconds};
+use super::plots;
 use super::{View, ViewContext};
 use crate::explorer::canvas::{Drag, Placed};
 use crate::explorer::snapshot::{LayerId, Needs, Parity, Snapshot};
+use crate::numbers::{number, seconds};
 use eframe::egui::{self, Align2, RichText, Stroke, vec2};
 
 /// The view.

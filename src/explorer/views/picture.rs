@@ -3,6 +3,7 @@
 use super::ViewContext;
 use crate::explorer::canvas::{Drag, Placed, WHOLE};
 use crate::explorer::snapshot::{Layer, LayerId, Snapshot};
+use crate::numbers::number;
 use eframe::egui::{self, Align2, Color32, FontId, Mesh, Pos2, Rect, Shape, Stroke, StrokeKind, pos2, vec2};
 use glam::DVec2;
 
@@ -177,15 +178,15 @@ fn colour_bar(painter: &egui::Painter, layer: &Layer, reference: bool) {
     }
     painter.add(Shape::mesh(mesh));
     let font = FontId::proportional(11.0);
-    let number = |x: f32| match layer.log {
-        true => short(10.0_f32.powf(x)),
-        false => short(x),
+    let end = |x: f32| match layer.log {
+        true => number(10.0_f64.powf(f64::from(x))),
+        false => number(f64::from(x)),
     };
     let below = bar.bottom() + 3.0;
     let ends =
         [(bar.left(), Align2::LEFT_TOP, layer.range.0), (bar.right(), Align2::RIGHT_TOP, layer.range.1)];
     for (x, align, value) in ends {
-        painter.text(pos2(x, below), align, number(value), font.clone(), Color32::WHITE);
+        painter.text(pos2(x, below), align, end(value), font.clone(), Color32::WHITE);
     }
     let middle = match (reference, layer.log, layer.id) {
         (true, ..) => "reference",
@@ -196,17 +197,6 @@ fn colour_bar(painter: &egui::Painter, layer: &Layer, reference: bool) {
         _ => "",
     };
     painter.text(pos2(bar.center().x, below), Align2::CENTER_TOP, middle, font, Color32::WHITE);
-}
-
-/// A number in at most seven characters.
-pub fn short(x: f32) -> String {
-    match x.abs() {
-        0.0 => "0".into(),
-        a if !(1e-3..1e4).contains(&a) => format!("{x:.1e}"),
-        a if a < 1.0 => format!("{x:.3}"),
-        a if a < 100.0 => format!("{x:.2}"),
-        _ => format!("{x:.0}"),
-    }
 }
 
 /// A quiet line in the middle of an empty space.

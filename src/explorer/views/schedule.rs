@@ -1,12 +1,13 @@
 //! What runs and where it lives: passes from left to right, a bar per tensor from its first write to its last use,
 //! coloured by the memory it shares with others.
 
-use super::plots::{self, Series, percent, seconds};
+use super::plots::{self, Series};
 use super::{View, ViewContext};
 use crate::backend::StepTime;
 use crate::explorer::snapshot::{Needs, Snapshot};
 use crate::explorer::widgets::formula_layout;
 use crate::graph::{Kind, Schedule, Step, device_bytes, human_bytes};
+use crate::numbers::{counted, number, percent, seconds};
 use eframe::egui::{self, Align2, Color32, CornerRadius, FontId, Pos2, Rect, RichText, Stroke, pos2, vec2};
 use std::f32::consts::FRAC_PI_2;
 
@@ -267,7 +268,7 @@ impl ScheduleView {
                 .filter(|(_, slot)| slot.tensors.iter().any(|&id| found.tensors[id as usize]))
                 .map(|(index, slot)| Row {
                     name: format!("Slot {index}"),
-                    detail: plots::counted(slot.tensors.len(), "tensor", "tensors"),
+                    detail: counted(slot.tensors.len(), "tensor", "tensors"),
                     bytes: slot.bytes,
                     tensors: slot.tensors.iter().map(|&id| id as usize).collect(),
                 })
@@ -621,7 +622,7 @@ impl Chart<'_> {
         }
         let cost = (step.kernel.cost)(&step.dims, &step.params);
         line("Moves at least", human_bytes(cost.bytes.max(0.0) as u64));
-        line("Work", format!("{} floating-point operations", plots::number(cost.flop)));
+        line("Work", format!("{} floating-point operations", number(cost.flop)));
         let sizes: Vec<String> = step.dims.iter().map(|(name, size)| format!("{name} = {size}")).collect();
         line("Sizes", sizes.join(", "));
         line("Reads", self.names(step.reads()));

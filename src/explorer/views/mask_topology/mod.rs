@@ -16,7 +16,7 @@ use crate::explorer::mask::{Link, Paint};
 use crate::explorer::settings::Settings;
 use crate::explorer::snapshot::LayerId;
 use crate::explorer::theme;
-use crate::explorer::widgets::grouped;
+use crate::numbers::{grouped, percent};
 use eframe::egui::{self, Color32, CursorIcon, Key, Rect, Stroke, StrokeKind, TextStyle, pos2, vec2};
 use gesture::Gesture;
 use glam::UVec2;
@@ -206,7 +206,7 @@ impl MaskTopology {
             }
             return;
         };
-        let share = 100.0 * survey.seen() as f64 / all.max(1) as f64;
+        let share = percent(survey.seen() as f64 / all.max(1) as f64);
         let (place, own) = (*context.query, survey.query_region());
         let from = match own {
             _ if !survey.has_regions() => String::new(),
@@ -214,7 +214,7 @@ impl MaskTopology {
             own => format!(" in region {own}"),
         };
         let sees =
-            format!("sees {} of {} keys ({share:.1} %)", grouped(survey.seen() as f64), grouped(all as f64));
+            format!("sees {} of {} keys ({share})", grouped(survey.seen() as f64), grouped(all as f64));
         let text = format!("The query at ({}, {}){from} {sees}", place.x, place.y);
         if survey.seen() == 0 {
             let advice = ": no attention from here. Unhide an area, or link the region to another one";

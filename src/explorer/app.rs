@@ -4,6 +4,7 @@
 //! changed. Nothing is drawn while nothing changes.
 
 mod layout;
+mod named;
 mod open;
 mod perform;
 
@@ -125,6 +126,10 @@ pub struct App {
     source: usize,
     photo: Option<Arc<Photo>>,
     live: bool,
+    /// Number of the picture in sight within its source.
+    picture: u64,
+    /// What the window is called.
+    title: String,
     snapshot: Option<Arc<Snapshot>>,
     failure: Option<String>,
     /// Why there is no picture, or no new one, of the source that was asked for.
@@ -210,6 +215,7 @@ impl App {
                 Some("This window's device has no compute shaders: computing on the CPU reference.".into());
         }
         super::fonts::install(&cc.egui_ctx);
+        super::theme::install(&cc.egui_ctx);
         if let Some(dark) = options.dark {
             cc.egui_ctx.set_theme(if dark { egui::Theme::Dark } else { egui::Theme::Light });
         }
@@ -228,6 +234,8 @@ impl App {
             source: 0,
             photo: None,
             live: false,
+            picture: 0,
+            title: String::new(),
             snapshot: None,
             failure: None,
             source_error: None,
@@ -350,6 +358,7 @@ impl App {
                     if let Some(notice) = frame.notices.first() {
                         self.tell(notice.clone());
                     }
+                    self.picture = frame.index;
                     self.show_photo(frame.photo);
                 }
                 Err(error) => self.source_error = Some(error.to_string()),
@@ -524,6 +533,7 @@ impl App {
             egui::MenuBar::new().ui(ui, |ui| {
                 chosen.extend(actions::menus(ui, &|action| self.can(action)));
                 ui.menu_button("Views", |ui| self.layout.menu(ui, &self.views));
+                self.name(ui);
             });
         });
         let facts = self.status_facts();
@@ -590,16 +600,21 @@ impl App {
         });
     }
 
-    /// The numbers under the pointer, in the lower right corner of the views.
+    /// The numbers under the pointer, in a corner where they cover no text.
     fn probe(&mut self, ctx: &egui::Context) {
         let (Some(pixel), Some(snapshot)) = (self.canvas.hover, self.snapshot.as_deref()) else { return };
         let same = self.photo.as_ref().is_some_and(|p| p.size() == snapshot.grid.photo_size());
         let Some(found) = super::probe::describe(snapshot, pixel).filter(|_| same) else { return };
         let reference = self.reference_error().map(|(error, note)| (error, note.to_string()));
-        egui::Area::new(egui::Id::unique("probe"))
+        let id = egui::Id::unique("probe");
+        // Its size is known once it was drawn; until then it is as large as it usually is.
+        let size = egui::AreaState::load(ctx, id).and_then(|area| area.size);
+        let size = size.unwrap_or(egui::vec2(270.0, 170.0));
+        let pointer = ctx.input(|i| i.pointer.hover_pos());
+        let at = super::probe::place(&self.canvas, pointer, size, self.views_rect);
+        egui::Area::new(id)
             .interactable(false)
-            .pivot(egui::Align2::RIGHT_BOTTOM)
-            .fixed_pos(self.views_rect.max - egui::vec2(12.0, 12.0))
+            .fixed_pos(at)
             .fade_in(false)
             .constrain_to(self.views_rect)
             .show(ctx, |ui| {
@@ -745,6 +760,9 @@ impl eframe::App for App {
     fn ui(&mut self, ui: &mut egui::Ui, _: &mut eframe::Frame) {
         let ctx = ui.ctx().clone();
         self.frame.count += 1;
+        if self.frame.count == 1 && self.screenshot.is_none() {
+            super::fit_to_monitor(&ctx);
+        }
         // The loss of a device is told to whoever asks it for news.
         let _ = self.device().poll(wgpu::PollType::Poll);
         if self.is_lost() {
@@ -755,10 +773,14 @@ impl eframe::App for App {
         self.take_news();
         self.take_input(&ctx);
         self.take_answers(&ctx);
+        self.entitle(&ctx);
         let held = actions::held(&ctx);
         self.canvas.peek = held.original || self.raw;
         self.canvas.show_reference = held.reference && self.canvas.reference.is_some();
-        self.canvas.hover = None;
+        self.canvas.begin_frame();
+        if !self.help {
+            self.tour.take_keys(&ctx, self.pages.len());
+        }
         let mut chosen = actions::pressed(&ctx);
         if self.hide_ui {
             self.centre(ui);

@@ -60,6 +60,8 @@ pub struct StatusFacts {
     pub tokens: Option<(usize, usize)>,
     /// Landmarks; 0 on the exact road.
     pub landmarks: Option<u32>,
+    /// Keys that a mask hides from the query; `None` where none is in force.
+    pub hidden_keys: Option<usize>,
     /// Milliseconds on the device.
     pub device_ms: Option<f64>,
     /// Where they come from.
@@ -95,6 +97,7 @@ impl StatusFacts {
             copied: !s.on_window_device,
             tokens: Some((s.grid.cols(), s.grid.rows())),
             landmarks: Some(s.landmarks),
+            hidden_keys: s.hidden_keys,
             device_ms: Some(1e3 * seconds),
             timing: Some(if steps.is_empty() { TimingSource::Wall } else { s.timings.source }),
             cpu_ms: Some(1e3 * s.timings.cpu_seconds),
@@ -235,6 +238,14 @@ fn items(facts: &StatusFacts) -> Vec<(String, String)> {
         Some(0) => item("exact rows", "The query meets every key."),
         Some(count) => item(&format!("{count} landmarks"), "Rows are computed through these."),
         None => {}
+    }
+    if let (Some(hidden), Some((cols, rows))) = (facts.hidden_keys, facts.tokens) {
+        let text =
+            format!("mask hides {} of {} tokens", grouped(hidden as f64), grouped((cols * rows) as f64));
+        item(
+            &text,
+            "Keys that the painted mask hides from the clicked query: the mask topology view shows which.",
+        );
     }
     let gpu = facts.device_ms.map(|ms| format!("GPU {}", seconds(ms / 1e3)));
     let cpu = facts.cpu_ms.map(|ms| format!("CPU {}", seconds(ms / 1e3)));

@@ -49,7 +49,7 @@ impl View for Compare {
             } else {
                 show_layer_in(ui, context, ui.scope_id().with(i), &[*layer], Drag::Pan, part);
             }
-            caption(ui, part, title);
+            context.canvas.texts.push(caption(ui, part, title));
         }
         if let (true, Some(snapshot)) = (cols * rows > parts.len(), context.snapshot) {
             figures(ui, cell(space, (cols, rows), parts.len()), snapshot);

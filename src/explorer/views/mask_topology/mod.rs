@@ -147,7 +147,7 @@ impl MaskTopology {
                 Tool::Eraser => "Nothing is painted yet: there is nothing to erase.",
                 Tool::Brush | Tool::Rectangle => "Drag on the picture to paint.",
             };
-            notice(ui, space, text);
+            context.canvas.texts.push(notice(ui, space, text));
         }
     }
 
@@ -348,8 +348,8 @@ fn frame(painter: &egui::Painter, token: Rect) {
     }
 }
 
-/// A line of advice on the picture.
-fn notice(ui: &egui::Ui, space: Rect, text: &str) {
+/// A line of advice on the picture; where it was drawn.
+fn notice(ui: &egui::Ui, space: Rect, text: &str) -> Rect {
     let visuals = ui.visuals();
     let font = TextStyle::Body.resolve(ui.style());
     let wrap = (space.width() - 40.0).max(60.0);
@@ -366,4 +366,5 @@ fn notice(ui: &egui::Ui, space: Rect, text: &str) {
         StrokeKind::Inside,
     );
     painter.galley(rect.min + vec2(10.0, 6.0), galley, visuals.strong_text_color());
+    rect
 }

@@ -202,7 +202,12 @@ impl DistancesView {
             plot(ui, &gaussian, &laplacian, size);
         }
         ui.add_space(4.0);
-        table(ui, [&laplacian, &gaussian], snapshot.compute.similarity);
+        ui.scope(|ui| {
+            ui.spacing_mut().scroll = egui::style::ScrollStyle::thin();
+            egui::ScrollArea::horizontal().id_salt("table").show(ui, |ui| {
+                table(ui, [&laplacian, &gaussian], snapshot.compute.similarity);
+            });
+        });
         ui.add_space(2.0);
         let softmax = snapshot.compute.similarity == Similarity::Softmax;
         let note = format!(

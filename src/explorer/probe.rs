@@ -217,8 +217,10 @@ mod tests {
     const SIZE: Vec2 = vec2(280.0, 170.0);
 
     fn canvas(pictures: &[Rect], texts: &[Rect], under: Rect) -> Canvas {
-        let (pictures, texts) = (pictures.to_vec(), texts.to_vec());
-        Canvas { pictures, texts, under_pointer: Some(under), ..Canvas::default() }
+        let mut canvas = Canvas::default();
+        (canvas.pictures, canvas.texts) = (pictures.to_vec(), texts.to_vec());
+        canvas.under_pointer = Some(under);
+        canvas
     }
 
     #[test]

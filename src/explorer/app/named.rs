@@ -37,6 +37,11 @@ impl App {
         }
     }
 
+    /// What the window is called.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
     /// Writes both at the end of the menu bar.
     pub(super) fn name(&self, ui: &mut egui::Ui) {
         let Some(name) = self.picture_name() else { return };

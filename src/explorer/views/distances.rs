@@ -189,7 +189,9 @@ impl DistancesView {
         let [laplacian, gaussian] = sides(found);
         ui.label(sentence(&laplacian, &gaussian, snapshot.compute.similarity));
         ui.add_space(6.0);
-        let space = egui::vec2(ui.available_width(), (ui.available_height() - 96.0).max(170.0));
+        // The table and the small print below take more lines where the tile is narrow.
+        let below = if ui.available_width() >= WIDE { 96.0 } else { 156.0 };
+        let space = egui::vec2(ui.available_width(), (ui.available_height() - below).max(170.0));
         if space.x >= WIDE {
             ui.horizontal_top(|ui| {
                 let size = egui::vec2(0.5 * (space.x - ui.spacing().item_spacing.x), space.y);

@@ -3,7 +3,7 @@
 use super::ViewContext;
 use crate::explorer::canvas::{Drag, Placed, WHOLE};
 use crate::explorer::snapshot::{Layer, LayerId, Snapshot};
-use crate::numbers::number;
+use crate::numbers::significant;
 use eframe::egui::{self, Align2, Color32, FontId, Mesh, Pos2, Rect, Shape, Stroke, StrokeKind, pos2, vec2};
 use glam::DVec2;
 
@@ -176,15 +176,15 @@ fn colour_bar(painter: &egui::Painter, layer: &Layer, reference: bool) -> Option
     painter.add(Shape::mesh(mesh));
     let font = FontId::proportional(11.0);
     let end = |x: f32| match layer.log {
-        true => number(10.0_f64.powf(f64::from(x))),
-        false => number(f64::from(x)),
+        true => significant(10.0_f64.powf(f64::from(x)), 2),
+        false => significant(f64::from(x), 2),
     };
     let below = bar.bottom() + 3.0;
     let ends =
         [(bar.left(), Align2::LEFT_TOP, layer.range.0), (bar.right(), Align2::RIGHT_TOP, layer.range.1)];
-    for (x, align, value) in ends {
-        painter.text(pos2(x, below), align, end(value), font.clone(), Color32::WHITE);
-    }
+    let [low, high] = ends.map(|(x, align, value)| {
+        painter.text(pos2(x, below), align, end(value), font.clone(), Color32::WHITE)
+    });
     let middle = match (reference, layer.log, layer.id) {
         (true, ..) => "reference",
         (false, true, _) => "log scale",
@@ -193,7 +193,12 @@ fn colour_bar(painter: &egui::Painter, layer: &Layer, reference: bool) -> Option
         (false, false, LayerId::Exact) => "exact",
         _ => "",
     };
-    painter.text(pos2(bar.center().x, below), Align2::CENTER_TOP, middle, font, Color32::WHITE);
+    let middle = painter.layout_no_wrap(middle.to_owned(), font, Color32::WHITE);
+    let at = pos2(bar.center().x - middle.size().x / 2.0, below);
+    // Numbers come first where there is no room for all.
+    if at.x > low.right() + 6.0 && at.x + middle.size().x < high.left() - 6.0 {
+        painter.galley(at, middle, Color32::WHITE);
+    }
     Some(ground)
 }
 

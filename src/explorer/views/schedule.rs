@@ -316,6 +316,7 @@ impl ScheduleView {
 fn next_group(ui: &mut egui::Ui, width: f32) {
     if ui.available_size_before_wrap().x < width + 16.0 {
         ui.end_row();
+        ui.set_row_height(ui.spacing().interact_size.y);
     } else {
         ui.separator();
     }

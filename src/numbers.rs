@@ -87,9 +87,11 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
-/// Decimals with which a column of shares in percent shows at least two digits of each; four at most.
+/// Decimals with which a column of shares in percent shows at least two digits of each, and of what is missing to 100 %;
+/// four at most.
 pub(crate) fn percent_decimals(shares: impl IntoIterator<Item = f64>) -> usize {
-    let sizes = shares.into_iter().map(|share| (100.0 * share).abs()).filter(|x| x.is_finite() && *x > 0.0);
+    let both = shares.into_iter().flat_map(|share| [share, 1.0 - share]);
+    let sizes = both.map(|share| (100.0 * share).abs()).filter(|x| x.is_finite() && *x > 1e-9);
     let least = sizes.fold(f64::INFINITY, f64::min);
     if least.is_infinite() { 0 } else { (1.0 - least.log10().floor()).clamp(0.0, 4.0) as usize }
 }
@@ -198,7 +200,9 @@ mod tests {
         assert_eq!(shares.map(|s| percent_to(s, decimals)), ["87.3 %", "3.4 %", "0.0 %", "n/a"]);
         let decimals = percent_decimals([0.5, 1e-9]);
         assert_eq!([0.5, 1e-9].map(|s| percent_to(s, decimals)), ["50.0000 %", "< 0.0001 %"]);
-        assert_eq!(percent_decimals([0.0]), 0);
+        assert_eq!(percent_decimals([0.0, 1.0]), 0);
+        let decimals = percent_decimals([0.999, 0.669]);
+        assert_eq!([0.999, 0.669].map(|s| percent_to(s, decimals)), ["99.90 %", "66.90 %"]);
     }
 
     #[test]

@@ -18,6 +18,9 @@ pub mod explorer;
 pub mod graph;
 pub mod kernel;
 pub mod kernels;
+#[cfg(feature = "cli")]
+#[cfg_attr(not(feature = "explorer"), allow(dead_code, reason = "the explorer uses the rest"))]
+mod numbers;
 #[cfg(feature = "source")]
 pub mod source;
 pub mod tensor;

@@ -1,5 +1,4 @@
-//! Words of messages: counts with their nouns, numbers with the digits that say something, and what the system says of files,
-//! without its error numbers and with a way out.
+//! Words of messages: counts with their nouns, and what the system says of files, without its error numbers and with a way out.
 
 use num_traits::One;
 use std::fmt::Display;
@@ -14,26 +13,6 @@ pub(crate) fn plural<'a, N: One + PartialEq>(count: N, one: &'a str, many: &'a s
 /// A count with its noun: `1 pass`, `7 passes`.
 pub(crate) fn counted<N: One + PartialEq + Display + Copy>(count: N, one: &str, many: &str) -> String {
     format!("{count} {}", plural(count, one, many))
-}
-
-/// A number with so many significant digits and no zeros behind: `0.001`, `12.5`, `3.2e-7`.
-pub(crate) fn significant(value: f64, digits: usize) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return format!("{value}");
-    }
-    let trimmed = |text: &str| match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text.to_owned(),
-    };
-    // Rounded first: 999 999.7 is a million.
-    let text = format!("{value:.*e}", digits.saturating_sub(1));
-    let (mantissa, power) = text.split_once('e').unwrap_or((&text, "0"));
-    let exponent: i32 = power.parse().unwrap_or(0);
-    if !(-4..6).contains(&exponent) {
-        return format!("{}e{power}", trimmed(mantissa));
-    }
-    let decimals = (digits as i32 - 1 - exponent).max(0) as usize;
-    trimmed(&format!("{value:.decimals$}"))
 }
 
 #[cfg(feature = "vision")]
@@ -77,26 +56,6 @@ mod tests {
         let passes = |n: usize| counted(n, "pass", "passes");
         assert_eq!([0, 1, 2].map(passes), ["0 passes", "1 pass", "2 passes"]);
         assert_eq!(plural(1_u64, "is", "are"), "is");
-    }
-
-    #[test]
-    fn numbers_read_as_people_write_them() {
-        for (value, expected) in [
-            (0.001, "0.001"),
-            (f64::from(0.72_f32), "0.72"),
-            (12.5, "12.5"),
-            (-1234.56, "-1235"),
-            (1e-4, "0.0001"),
-            (9.99e-5, "9.99e-5"),
-            (3.2e-7, "3.2e-7"),
-            (999_949.0, "999949"),
-            (999_999.7, "1e6"),
-            (f64::from(1e30_f32), "1e30"),
-            (0.0, "0"),
-            (f64::NAN, "NaN"),
-        ] {
-            assert_eq!(significant(value, 4), expected);
-        }
     }
 
     #[cfg(all(unix, feature = "cli"))]

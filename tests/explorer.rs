@@ -294,7 +294,7 @@ fn views_maps_tables_settings_and_sessions_are_saved_and_restored() {
 
 #[test]
 fn a_sweep_of_the_bandwidth_becomes_an_animation() {
-    let mut harness = explorer(&[&drawn("sweep.png", 64, 48)]);
+    let mut harness = explorer(&[&drawn("ramp.png", 64, 48)]);
     let (path, before) = (file("sweep.gif"), harness.state().document().clone());
     harness.state_mut().answer_dialogs_with([path.clone()]);
     harness.get_by_label("File").click();

@@ -54,6 +54,8 @@ fn the_window_opens_shows_the_map_and_closes() {
     println!("from start to a photographed map: {:.1} s", start.elapsed().as_secs_f64());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(shows_something(&target));
+    let size = image::image_dimensions(&target).expect("a picture");
+    assert_eq!(size, (1280, 800), "the size that the help states");
 }
 
 /// Width of the frame around the picture below, by which it is found on the screenshot.

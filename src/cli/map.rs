@@ -7,13 +7,14 @@ use crate::arrays::{Array, ArrayData};
 use crate::attention::{Attention, Landmarks, Normalisation};
 use crate::backend::{Backend, DeviceKind, Timings};
 use crate::graph::human_bytes;
+use crate::numbers::significant;
 use crate::vision::image::Photo;
 use crate::vision::overlay::{Overlay, OverlayOptions, check_target};
 use crate::vision::scene::{
     MapKernel, MapPath, NoTwin, RowNormalisation, Rows, Scene, SceneOptions, WHITENED_TWIN_TOKENS, fuse,
     relative_error, scaled_to_one,
 };
-use crate::words::{counted, significant, told};
+use crate::words::{counted, told};
 use clap::ValueEnum;
 use glam::UVec2;
 use serde_json::json;

@@ -56,8 +56,29 @@ pub enum ExploreError {
     Failed(String),
 }
 
-/// Size of a new window in points.
-pub const WINDOW_SIZE: [f32; 2] = [1280.0, 800.0];
+/// Size of a new window in points: with a title bar and a panel of the desktop it fits on a screen of 1280 × 800.
+pub const WINDOW_SIZE: [f32; 2] = [1200.0, 720.0];
+
+/// Size of a window that only has its picture taken, in points.
+pub const SCREENSHOT_SIZE: [f32; 2] = [1280.0, 800.0];
+
+/// What a desktop needs of a monitor beside a window, in points: its borders, title bar and panels.
+const DESKTOP: eframe::egui::Vec2 = eframe::egui::vec2(16.0, 90.0);
+
+/// Makes a window smaller that does not fit on its monitor, so that nothing of it is cut off.
+fn fit_to_monitor(ctx: &eframe::egui::Context) {
+    use eframe::egui::{ViewportCommand, vec2};
+    let (monitor, inner) = ctx.input(|i| (i.viewport().monitor_size, i.viewport().inner_rect));
+    let (Some(monitor), Some(inner)) = (monitor, inner) else { return };
+    let room = (monitor - DESKTOP).max(vec2(LEAST_SIZE[0], LEAST_SIZE[1]));
+    let size = inner.size().min(room);
+    if size != inner.size() {
+        ctx.send_viewport_cmd(ViewportCommand::InnerSize(size));
+    }
+}
+
+/// Least size of a window in points.
+const LEAST_SIZE: [f32; 2] = [640.0, 420.0];
 
 /// Opens the window and returns when it is closed. A lost device opens it again with the same document.
 ///
@@ -145,7 +166,7 @@ fn open(options: &Options, ending: &Arc<Mutex<app::Ending>>, x11: bool) -> Resul
     let life = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         eframe::run_native(
             "wgattn",
-            native_options(x11),
+            native_options(x11, options.screenshot.is_some()),
             Box::new(move |cc| Ok(Box::new(App::with_ending(cc, opened, theirs)?))),
         )
     }));
@@ -202,11 +223,11 @@ fn display() -> Result<bool, ExploreError> {
     Ok(false)
 }
 
-fn native_options(x11: bool) -> eframe::NativeOptions {
+fn native_options(x11: bool, photographed: bool) -> eframe::NativeOptions {
     let mut native = eframe::NativeOptions {
         viewport: eframe::egui::ViewportBuilder::default()
-            .with_inner_size(WINDOW_SIZE)
-            .with_min_inner_size([640.0, 420.0])
+            .with_inner_size(if photographed { SCREENSHOT_SIZE } else { WINDOW_SIZE })
+            .with_min_inner_size(LEAST_SIZE)
             .with_app_id("wgattn"),
         // Noise against bands in gradients: there are none here, and software drivers pay for it in every pixel.
         dithering: false,

@@ -3,8 +3,8 @@
 //!
 //! Every number can be dragged, typed, dragged finely with Shift, and set back to its default by a double click.
 
+use crate::numbers::{grouped, significant};
 use crate::vision::palette::Palette;
-use crate::words::significant;
 use eframe::egui::emath::Numeric;
 use eframe::egui::text::{LayoutJob, TextFormat};
 use eframe::egui::{
@@ -111,20 +111,6 @@ impl Number {
         });
         format!("{hover}\n\nDrag, or click the number to type.{reset} Shift drags finely.")
     }
-}
-
-/// A whole number with its thousands apart: `16 384`.
-pub fn grouped(value: f64) -> String {
-    let digits = format!("{:.0}", value.abs());
-    let mut text = String::from(if value < 0.0 { "−" } else { "" });
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            // A thin space, which the parser of numbers skips like any other.
-            text.push('\u{2009}');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// A section that folds away under its title.
@@ -505,12 +491,6 @@ fn script(letter: char) -> Option<(char, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn whole_numbers_have_their_thousands_apart() {
-        assert_eq!(grouped(16_384.0), "16\u{2009}384");
-        assert_eq!(grouped(512.0), "512");
-    }
 
     #[test]
     fn a_place_on_a_logarithmic_rail_goes_there_and_back() {

@@ -16,9 +16,10 @@ use crate::kernels::attention::{exact_attention, exact_map, exact_row};
 use crate::kernels::image::{oklab, patchify};
 use crate::kernels::laplacian::pool_tokens;
 use crate::kernels::linalg::matmul::{self, Inputs};
+use crate::numbers::significant;
 use crate::params::NoParams;
 use crate::tensor::{DType, HostData, HostTensor, Shape, Tensor};
-use crate::words::{counted, plural, significant};
+use crate::words::{counted, plural};
 use glam::UVec2;
 
 /// Tokens whose patches are held at once, at most (but never less than a row of the grid).

@@ -17,12 +17,13 @@ use super::{Args, drawn_map, relative_errors, setting_lines};
 use crate::backend::{Backend, Program};
 use crate::bench::Summary;
 use crate::cli::{Failure, Outcome, keep_input, notice, unwritten};
+use crate::numbers::significant;
 use crate::source::pixels::{Matrix, limited_planes};
 use crate::source::{DEFAULT_FRAME_TIME, Frame, Kind, Next, Source, ffmpeg};
 use crate::vision::overlay::{Overlay, OverlayOptions, save_picture};
 use crate::vision::scene::{Rows, Scene, SceneOptions};
 use crate::whole_file::{self, Pending};
-use crate::words::{counted, plural, significant};
+use crate::words::{counted, plural};
 
 /// Frames to take: from the first number, to before the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,13 +1,14 @@
 //! How the inverse of the landmark matrix converges: the residual of every step beside the bound that promised it, and
 //! what the spectrum says about it.
 
-use super::plots::{self, Series, number};
+use super::plots::{self, Series};
 use super::{TourPage, View, ViewContext};
 use crate::explorer::settings::{Compute, LandmarkKind, Road, RowForm, Settings, Similarity};
 use crate::explorer::snapshot::{Inverse, Needs, Snapshot, Trace};
 use crate::kernels::linalg::newton_schulz::{
     ACCEPTED_RESIDUAL, BY_CHOLESKY, BY_CHOLESKY_SHIFTED, FAILED, OK,
 };
+use crate::numbers::number;
 use crate::words::{counted, plural};
 use eframe::egui::{self, RichText};
 use egui_plot::{

@@ -14,7 +14,7 @@ use crate::kernels::linalg::row_affine::{self, Rows};
 use crate::kernels::linalg::{gram, mask_weights, newton_schulz, row_dot};
 use crate::params;
 use crate::tensor::Tensor;
-use crate::words::significant;
+use crate::numbers::significant;
 use std::ops::Range;
 
 /// Numbers of the normalisations in parameters.

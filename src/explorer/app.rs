@@ -53,6 +53,8 @@ pub struct Options {
     pub session: Option<std::path::PathBuf>,
     /// Looks at the app after every frame: for hosts and tests that watch it.
     pub each_frame: Option<FrameHook>,
+    /// Adds to the input before every frame: for hosts and tests that drive the window.
+    pub each_input: Option<InputHook>,
     /// Fills the ground itself, for hosts that do not clear the frame to the theme's colour first.
     pub fill_ground: bool,
 }
@@ -73,6 +75,25 @@ impl FrameHook {
 impl std::fmt::Debug for FrameHook {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("FrameHook")
+    }
+}
+
+/// What may change the input of a frame before it is drawn.
+#[derive(Clone)]
+pub struct InputHook(Arc<BeforeFrame>);
+
+type BeforeFrame = dyn Fn(&mut egui::RawInput) + Send + Sync;
+
+impl InputHook {
+    /// Called with what the user did since the last frame.
+    pub fn new(add: impl Fn(&mut egui::RawInput) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(add))
+    }
+}
+
+impl std::fmt::Debug for InputHook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("InputHook")
     }
 }
 
@@ -159,6 +180,7 @@ pub struct App {
     ctx: egui::Context,
     keeps_session: bool,
     each_frame: Option<FrameHook>,
+    each_input: Option<InputHook>,
     fill_ground: bool,
 }
 
@@ -256,6 +278,7 @@ impl App {
             ctx: cc.egui_ctx.clone(),
             keeps_session: options.keep_session,
             each_frame: options.each_frame,
+            each_input: options.each_input,
             fill_ground: options.fill_ground,
         };
         let kept = match (&options.session, super::session::last_path().filter(|_| options.resume)) {
@@ -401,6 +424,7 @@ impl App {
                 screenshot: self.screenshot.clone(),
                 keep_session: self.keeps_session,
                 each_frame: self.each_frame.clone(),
+                each_input: self.each_input.clone(),
                 fill_ground: self.fill_ground,
                 ..Options::default()
             });
@@ -732,6 +756,12 @@ impl App {
 impl eframe::App for App {
     fn clear_color(&self, visuals: &egui::Visuals) -> [f32; 4] {
         visuals.panel_fill.to_normalized_gamma_f32()
+    }
+
+    fn raw_input_hook(&mut self, _: &egui::Context, input: &mut egui::RawInput) {
+        if let Some(InputHook(add)) = &self.each_input {
+            add(input);
+        }
     }
 
     fn on_exit(&mut self) {

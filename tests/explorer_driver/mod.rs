@@ -1,4 +1,5 @@
 //! The explorer in a test harness, driven as a user would.
+#![allow(dead_code, reason = "each test program uses a part of this")]
 
 use eframe::egui::{self, Modifiers, PointerButton, Pos2, vec2};
 use egui_kittest::Harness;

@@ -26,7 +26,7 @@ use crate::vision::image::Photo;
 use eframe::egui;
 use glam::UVec2;
 use layout::Layout;
-pub use options::{FrameHook, Options};
+pub use options::{FrameHook, InputHook, Options};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -118,6 +118,7 @@ pub struct App {
     ctx: egui::Context,
     keeps_session: bool,
     each_frame: Option<FrameHook>,
+    each_input: Option<InputHook>,
     fill_ground: bool,
 }
 
@@ -218,6 +219,7 @@ impl App {
             ctx: cc.egui_ctx.clone(),
             keeps_session: options.keep_session,
             each_frame: options.each_frame,
+            each_input: options.each_input,
             fill_ground: options.fill_ground,
         };
         let kept = match (&options.session, super::session::last_path().filter(|_| options.resume)) {
@@ -364,6 +366,7 @@ impl App {
                 screenshot: self.screenshot.clone(),
                 keep_session: self.keeps_session,
                 each_frame: self.each_frame.clone(),
+                each_input: self.each_input.clone(),
                 fill_ground: self.fill_ground,
                 ..Options::default()
             });
@@ -459,6 +462,12 @@ impl App {
 impl eframe::App for App {
     fn clear_color(&self, visuals: &egui::Visuals) -> [f32; 4] {
         visuals.panel_fill.to_normalized_gamma_f32()
+    }
+
+    fn raw_input_hook(&mut self, _: &egui::Context, input: &mut egui::RawInput) {
+        if let Some(InputHook(add)) = &self.each_input {
+            add(input);
+        }
     }
 
     fn on_exit(&mut self) {

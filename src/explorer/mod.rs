@@ -27,7 +27,7 @@ pub mod tour;
 pub mod views;
 pub mod widgets;
 
-pub use app::{App, FrameHook, Options};
+pub use app::{App, FrameHook, InputHook, Options};
 
 use eframe::egui_wgpu::WgpuSetup;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -223,6 +223,16 @@ fn display() -> Result<bool, ExploreError> {
     Ok(false)
 }
 
+/// What the window asks of its device: all that the engine can use, and memory in small blocks. In large ones the room of a
+/// map with all pairs of tokens, once needed, would never be given back: a small texture that outlives it holds the whole
+/// block.
+pub fn device_descriptor(adapter: &wgpu::Adapter) -> wgpu::DeviceDescriptor<'static> {
+    wgpu::DeviceDescriptor {
+        memory_hints: wgpu::MemoryHints::MemoryUsage,
+        ..crate::backend::wgpu::WgpuBackend::device_descriptor(adapter)
+    }
+}
+
 fn native_options(x11: bool, photographed: bool) -> eframe::NativeOptions {
     let mut native = eframe::NativeOptions {
         viewport: eframe::egui::ViewportBuilder::default()
@@ -236,7 +246,7 @@ fn native_options(x11: bool, photographed: bool) -> eframe::NativeOptions {
     // A frame is shown as soon as it is drawn: frames are drawn only when something changed, and then without delay.
     native.wgpu_options.surface.present_mode = wgpu::PresentMode::AutoNoVsync;
     if let WgpuSetup::CreateNew(setup) = &mut native.wgpu_options.wgpu_setup {
-        setup.device_descriptor = Arc::new(crate::backend::wgpu::WgpuBackend::device_descriptor);
+        setup.device_descriptor = Arc::new(device_descriptor);
         // The order of the command line: discrete, integrated, virtual, software.
         setup.native_adapter_selector = Some(Arc::new(|adapters, surface| {
             let draws = |a: &&wgpu::Adapter| surface.is_none_or(|s| a.is_surface_supported(s));

@@ -225,6 +225,10 @@ mod window {
         pointer.move_to((x, y));
         rest(told);
         pointer.press();
+        rest(told);
+        // Only what moves far enough is a drag and no click.
+        pointer.move_to((x + 20.0, y));
+        rest(told);
         // The picture's lower part, which reaches the screen last.
         let picture: Part = (600, 660, 300, 1);
         let spot = |i: usize| (x + 60.0 * (i as f32 / 7.0).sin() + 3.0 * (i % 2) as f32, y + (i % 23) as f32);

@@ -17,6 +17,7 @@ pub mod fonts;
 pub mod mask;
 pub mod panel;
 pub mod probe;
+mod quad;
 pub mod session;
 pub mod settings;
 pub mod snapshot;

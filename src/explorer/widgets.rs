@@ -179,8 +179,14 @@ pub fn slider<N: Numeric>(ui: &mut Ui, label: &str, hover: &str, value: &mut N, 
         {
             now = default;
         }
-        rail.on_hover_text(&help);
-        number_field(ui, label, &mut now, number, NUMBER_WIDTH).on_hover_text(&help);
+        let field = number_field(ui, label, &mut now, number, NUMBER_WIDTH);
+        for part in [rail, field] {
+            // A tip waits for the pointer to rest and has frame after frame drawn meanwhile; it would not be shown in a drag
+            // anyway, and a map that is under way on the same device would be late for it.
+            if !(part.dragged() && ui.input(|i| i.pointer.is_decidedly_dragging())) {
+                part.on_hover_text(&help);
+            }
+        }
     });
     if let (true, Some(default)) = (label.double_clicked(), number.default) {
         now = default;

@@ -34,15 +34,14 @@ pub fn show_layer_in(
         note(ui, space, "No picture yet. Open one with Ctrl+O, drop a file here, or paste one with Ctrl+V.");
         return None;
     };
-    let (photo_id, size) = (photo.id, photo.size);
+    let size = photo.size;
     let placed = context.canvas.place(ui, id, space, size, drag);
     let painter = ui.painter_at(space);
-    painter.image(photo_id, placed.rect, WHOLE, Color32::WHITE);
-    if let Some(snapshot) = context.snapshot {
-        // A map of another picture must not lie over this one.
-        if snapshot.grid.photo_size() == size && !context.canvas.peek {
-            draw_layers(&painter, context, snapshot, layers, &placed);
-        }
+    // A map of another picture must not lie over this one.
+    let fits = |s: &&Snapshot| s.grid.photo_size() == size && !context.canvas.peek;
+    match context.snapshot.filter(fits) {
+        Some(snapshot) => draw_layers(&painter, context, snapshot, layers, &placed),
+        None => context.textures.draw(&painter, placed.rect, None),
     }
     draw_query(&painter, placed.to_screen(context.query.as_dvec2() + DVec2::splat(0.5)));
     if drag == Drag::Pan {
@@ -66,19 +65,18 @@ fn draw_layers(
     let look = &context.settings.look;
     let (opacity, smooth) = (look.opacity.clamp(0.0, 1.0), look.smooth);
     let over = grid_rect(snapshot, placed);
-    let tint = Color32::from_white_alpha((opacity * 255.0).round() as u8);
-    let mut shown: Option<Layer> = None;
     let kept = context.canvas.reference.clone().filter(|_| context.canvas.show_reference);
-    for id in layers {
-        let layer = match (&kept, id) {
-            (Some(reference), LayerId::Map | LayerId::Head(_)) => Some(reference),
-            _ => snapshot.layer(*id),
-        };
-        if let Some(layer) = layer {
-            let inside = painter.with_clip_rect(painter.clip_rect().intersect(placed.rect));
-            inside.image(context.textures.layer(layer, smooth), over, WHOLE, tint);
-            shown = Some(layer.clone());
-        }
+    let found = layers.iter().filter_map(|id| match (&kept, id) {
+        (Some(reference), LayerId::Map | LayerId::Head(_)) => Some(reference),
+        _ => snapshot.layer(*id),
+    });
+    let shown: Vec<&Layer> = found.collect();
+    let first = shown.first().map(|layer| (*layer, over, opacity, smooth));
+    context.textures.draw(painter, placed.rect, first);
+    let tint = Color32::from_white_alpha((opacity * 255.0).round() as u8);
+    let inside = painter.with_clip_rect(painter.clip_rect().intersect(placed.rect));
+    for layer in shown.iter().skip(1) {
+        inside.image(context.textures.layer(layer, smooth), over, WHOLE, tint);
     }
     if look.show_landmarks {
         draw_landmarks(painter, snapshot, placed);
@@ -86,8 +84,8 @@ fn draw_layers(
     if look.hide_sinks {
         draw_sinks(painter, snapshot, placed);
     }
-    if let Some(layer) = shown {
-        context.canvas.texts.extend(colour_bar(painter, &layer, kept.is_some()));
+    if let Some(layer) = shown.last() {
+        context.canvas.texts.extend(colour_bar(painter, layer, kept.is_some()));
     }
 }
 

@@ -23,14 +23,17 @@ pub struct Picture {
     texture: wgpu::Texture,
 }
 
+/// A photograph, and the layer over it with whether it is smooth.
+type Pair = (wgpu::Texture, Option<(wgpu::Texture, bool)>);
+
 /// Everything that is registered with egui's renderer.
 pub struct Textures {
     state: RenderState,
     photo: Option<Picture>,
     layers: HashMap<(wgpu::Texture, bool), (TextureId, u64)>,
     quads: Quads,
-    /// The photograph with each layer that was drawn over it, smooth or not, and when it was drawn last.
-    pairs: HashMap<(wgpu::Texture, Option<(wgpu::Texture, bool)>), (wgpu::BindGroup, u64)>,
+    /// What was drawn together, and when last.
+    pairs: HashMap<Pair, (wgpu::BindGroup, u64)>,
     frame: u64,
 }
 

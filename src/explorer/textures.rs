@@ -23,7 +23,7 @@ pub struct Picture {
     texture: wgpu::Texture,
 }
 
-/// A photograph, and the layer over it with whether it is smooth.
+/// A photograph, and a layer over it: its texture, and whether it is drawn smooth.
 type Pair = (wgpu::Texture, Option<(wgpu::Texture, bool)>);
 
 /// Everything that is registered with egui's renderer.
@@ -32,7 +32,7 @@ pub struct Textures {
     photo: Option<Picture>,
     layers: HashMap<(wgpu::Texture, bool), (TextureId, u64)>,
     quads: Quads,
-    /// What was drawn together, and when last.
+    /// The photograph with each layer that was drawn over it, and when it was drawn last.
     pairs: HashMap<Pair, (wgpu::BindGroup, u64)>,
     frame: u64,
 }
@@ -65,6 +65,8 @@ impl Textures {
         let mut shown = match kept {
             Some(shown) if same(&shown) => shown,
             old => {
+                // They would hold a photograph that is drawn no more.
+                self.pairs.clear();
                 let mut renderer = self.state.renderer.write();
                 if let Some(old) = old {
                     renderer.free_texture(&old.id);

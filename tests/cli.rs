@@ -571,7 +571,7 @@ fn bad_arguments_are_refused_in_one_line_and_keep_the_old_result() {
         (&["--at", "5,5", "--lambda", "0"], &["lambda", "> 0", "got 0"]),
         (&["--at", "5,5", "--lambda", "-1"], &["lambda", "> 0", "got -1"]),
         (&["--at", "5,5", "--lambda", "NaN"], &["lambda", "NaN"]),
-        (&["--at", "5,5", "--lambda", "inf"], &["lambda", "inf"]),
+        (&["--at", "5,5", "--lambda", "inf"], &["lambda", "∞"]),
         (&["--at", "5,5", "--lambda", "wide"], &["lambda", "wide"]),
         (&["--at", "5,5", "--epsilon", "0"], &["epsilon", "> 0"]),
         (&["--at", "5,5", "--path", "nystrom", "--landmarks", "strided:60"], &["landmarks", "192", "3600"]),

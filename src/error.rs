@@ -1,6 +1,7 @@
 //! The crate's one error type: every variant names what failed, where, what was expected and what was found.
 
 use crate::tensor::{DType, Shape};
+use crate::words::plural;
 use std::panic::Location;
 
 /// Result of everything in this crate that a caller can make fail.
@@ -88,7 +89,9 @@ pub enum Error {
     },
     /// A NaN or an infinity where a finite number is needed.
     #[error(
-        "data for `{tensor}`: element {index} is not finite (bits {bits:#010x}); {count} such element(s)"
+        "data for `{tensor}`: element {index} is not finite (bits {bits:#010x}); {} such {}",
+        .count,
+        plural(*.count, "element", "elements")
     )]
     NotFinite {
         /// Name of the tensor or port.

@@ -19,6 +19,9 @@ pub mod graph;
 pub mod kernel;
 pub mod kernels;
 pub mod mask;
+#[cfg(feature = "cli")]
+#[cfg_attr(not(feature = "explorer"), allow(dead_code, reason = "the explorer uses the rest"))]
+mod numbers;
 #[cfg(feature = "source")]
 pub mod source;
 pub mod tensor;
@@ -26,6 +29,7 @@ pub mod tensor;
 pub mod vision;
 #[cfg(feature = "cli")]
 mod whole_file;
+mod words;
 
 pub use error::{Error, Result};
 pub use kernel::params;

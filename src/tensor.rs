@@ -4,6 +4,7 @@
 //! tensors are `[b, h, n, d]` (batch, heads, tokens, head dimension), slowest dimension first.
 
 use crate::error::{Error, Result};
+use crate::words::counted;
 use std::fmt;
 
 /// Element type of a tensor.
@@ -229,8 +230,8 @@ impl HostTensor {
         if shape.len() != data.len() as u64 {
             return Err(Error::Data {
                 tensor: "host tensor".into(),
-                expected: format!("{} elements for shape {shape}", shape.len()),
-                got: format!("{} elements", data.len()),
+                expected: format!("{} for shape {shape}", counted(shape.len(), "element", "elements")),
+                got: counted(data.len(), "element", "elements"),
             });
         }
         Ok(Self { shape, data })
@@ -266,7 +267,7 @@ impl HostTensor {
         if self.data.len() < len {
             return Err(Error::Data {
                 tensor: "beginning".into(),
-                expected: format!("at least {} elements", shape.len()),
+                expected: format!("at least {}", counted(shape.len(), "element", "elements")),
                 got: self.data.len().to_string(),
             });
         }

@@ -4,7 +4,9 @@
 
 #![cfg(feature = "cli")]
 
-use image::{ImageEncoder as _, Rgb, RgbImage};
+mod large;
+
+use image::{Rgb, RgbImage};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -334,7 +336,7 @@ fn what_does_not_fit_a_clip_is_refused() {
         (Some(1), Some(2))
     );
     assert!(
-        run.stderr.contains("shot02.png") && run.stderr.contains("1 frames could not be read"),
+        run.stderr.contains("shot02.png") && run.stderr.contains("1 frame could not be read and is left out"),
         "{}",
         run.all()
     );
@@ -366,20 +368,131 @@ fn folders_and_patterns_give_one_result_per_picture() {
     assert!(folder.0.join("out/a-attention.png").exists() && folder.0.join("out/b-attention.png").exists());
 }
 
+/// C30. Decoded the picture takes 324 MB; what is kept beside it is small.
 #[test]
-fn forty_eight_megapixels_work_with_a_notice() {
+fn a_picture_of_108_megapixels_is_mapped_with_notices_and_bounded_memory() {
     let folder = Folder::new("large");
     let path = folder.at("large.png");
-    let file = std::io::BufWriter::new(fs::File::create(&path).expect("a file"));
-    let (compression, filter) =
-        (image::codecs::png::CompressionType::Fast, image::codecs::png::FilterType::NoFilter);
-    let encoder = image::codecs::png::PngEncoder::new_with_quality(file, compression, filter);
-    let row = |y: u32| if (y / 1500).is_multiple_of(2) { 40 } else { 200 };
-    let grey: Vec<u8> = (0..6000).flat_map(|y| std::iter::repeat_n(row(y), 8000)).collect();
-    encoder.write_image(&grey, 8000, 6000, image::ExtendedColorType::L8).expect("a large picture");
-    let run = folder.map(&[&path, "--at", "7999,5999", "--max-tokens", "1000", "--json"]).done();
+    large::draw(Path::new(&path));
+    let args = ["map", &path, "--at", "11999,8999", "--max-tokens", "1000", "--device", "cpu", "--json"];
+    let mut child = Command::new(env!("CARGO_BIN_EXE_wgattn"))
+        .args(args)
+        .current_dir(&folder.0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut most = 0;
+    while child.try_wait().expect("the program can be asked").is_none() {
+        most = most.max(memory(child.id()));
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let run = Run::of(&args, &child.wait_with_output().expect("the program ends")).done();
     assert!(run.json()["tokens"].as_u64().expect("tokens") <= 1000);
-    assert!(run.stderr.contains("note: "), "{}", run.all());
+    for notice in ["note: ", "picture reduced from 12000x9000", "shown at 1:5.9"] {
+        assert!(run.stderr.contains(notice), "{notice}: {}", run.all());
+    }
+    // Twice the picture would be 620 MiB. Elsewhere than on Linux nothing is known.
+    assert!(most < 512 << 20, "{} MiB", most >> 20);
+    let overlay = image::open(folder.at("large-attention.png")).expect("an overlay");
+    assert!(overlay.width().max(overlay.height()) < 8192);
+}
+
+/// Most memory in bytes that a process has had; 0 where the system does not say.
+fn memory(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()).unwrap_or(0) << 10
+}
+
+#[test]
+fn one_file_cannot_take_the_results_of_several_pictures() {
+    let folder = Folder::new("several");
+    let pictures = ["a.png", "b.png"].map(|name| folder.picture(name, 48, 48));
+    fs::write(folder.at("taken"), "a file").expect("a file in the way");
+    let names = folder.names();
+    for (flag, name) in [
+        ("--out", "taken"),
+        ("--out", "new.gif"),
+        ("--out", "new.mp4"),
+        ("--out", "new.png"),
+        ("--raw", "new.npy"),
+    ] {
+        folder.map(&[&pictures[0], &pictures[1], "--at", "5,5", flag, name]).refused(&[
+            flag,
+            name,
+            "names one file",
+            "2 inputs",
+            "name a folder",
+        ]);
+        assert_eq!(folder.names(), names, "{name}");
+    }
+    folder.map(&[&pictures[0], &pictures[1], "--at", "5,5", "--out", "taken/below"]).refused(&[
+        "taken/below",
+        "not a directory",
+        "name a folder",
+    ]);
+    folder.map(&[&pictures[0], &pictures[1], "--at", "5,5", "--out", "named.like.this"]).done();
+    assert!(folder.0.join("named.like.this/b-attention.png").exists());
+}
+
+/// What the system refuses is told with its name and what to do, and without the system's number.
+#[cfg(target_os = "linux")]
+#[test]
+fn refusals_of_the_system_are_told_in_words() {
+    let folder = Folder::new("refusals");
+    let picture = folder.picture("a.png", 48, 48);
+    let file = file_of_ones(&folder);
+    // Nothing can be made in /proc, and nothing fits on /dev/full.
+    let proc: [(&[&str], &str); 5] = [
+        (&["map", &picture, "--at", "5,5", "--device", "cpu", "--out", "/proc/o.png"], "choose a folder"),
+        (&["map", &picture, "--at", "5,5", "--device", "cpu", "--raw", "/proc/o.npy"], "check the name"),
+        (
+            &["map", &picture, &file, "--at", "5,5", "--device", "cpu", "--out", "/proc/o"],
+            "cannot make this folder",
+        ),
+        (&["map", "/proc/none.png", "--at", "5,5", "--device", "cpu"], "check the path"),
+        (
+            &["eval", "matmul", "--inputs", "/proc/none.npz", "--out", "o.npz", "--device", "cpu"],
+            "check the name",
+        ),
+    ];
+    for (args, remedy) in proc {
+        let run = folder.run(args).refused(&["/proc/", remedy]);
+        assert!(!run.stderr.contains("os error"), "{}", run.all());
+    }
+    folder
+        .run(&["bench", "probe_copy", "--csv", "none/o.csv", "--device", "cpu"])
+        .refused(&["none/o.csv", "no folder"]);
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("the full disk");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wgattn"));
+    let output = command.args(["eval", "--list"]).stdout(full).output().expect("the program starts");
+    let run = Run::of(&["eval", "--list"], &output);
+    run.refused(&["standard output", "no space left", "make room"]);
+}
+
+/// A second input; that it is no picture comes later than what is tested with it.
+#[cfg(target_os = "linux")]
+fn file_of_ones(folder: &Folder) -> String {
+    fs::write(folder.at("ones.png"), [1]).expect("a file");
+    folder.at("ones.png")
+}
+
+#[test]
+fn texts_count_and_round_as_people_do() {
+    let folder = Folder::new("words");
+    let picture = folder.picture("a.png", 48, 48);
+    let run = folder.map(&[&picture, "--at", "5,5", "--lambda", "1e-7", "--path", "nystrom"]).done();
+    assert!(run.stdout.contains("λ          1e-7 1e-7 1e-7 1e-7 per head"), "{}", run.all());
+    let run = folder.map(&[&picture, "--at", "5,5", "--lambda", "1e30", "--path", "nystrom"]).done();
+    assert!(run.stdout.contains("λ          1e30 1e30"), "{}", run.all());
+    let one = folder.picture("one.png", 1, 1);
+    let run = folder.map(&[&one, "--at", "0,0"]).done();
+    assert!(run.stderr.contains("1 token is at most twice the landmarks"), "{}", run.all());
+    let shot = folder.shots(&[10]);
+    let run = folder.map(&[shot, "--at", "20,30", "--max-tokens", "200"]).done();
+    assert!(run.stdout.contains("(1 frame of 96 × 64)"), "{}", run.all());
 }
 
 /// CRC-32 of PNG chunks.
@@ -458,7 +571,7 @@ fn bad_arguments_are_refused_in_one_line_and_keep_the_old_result() {
         (&["--at", "5,5", "--lambda", "0"], &["lambda", "> 0", "got 0"]),
         (&["--at", "5,5", "--lambda", "-1"], &["lambda", "> 0", "got -1"]),
         (&["--at", "5,5", "--lambda", "NaN"], &["lambda", "NaN"]),
-        (&["--at", "5,5", "--lambda", "inf"], &["lambda", "inf"]),
+        (&["--at", "5,5", "--lambda", "inf"], &["lambda", "∞"]),
         (&["--at", "5,5", "--lambda", "wide"], &["lambda", "wide"]),
         (&["--at", "5,5", "--epsilon", "0"], &["epsilon", "> 0"]),
         (&["--at", "5,5", "--path", "nystrom", "--landmarks", "strided:60"], &["landmarks", "192", "3600"]),
@@ -466,6 +579,15 @@ fn bad_arguments_are_refused_in_one_line_and_keep_the_old_result() {
         (&["--at", "5,5", "--path", "nystrom", "--landmarks", "pooled:5"], &["divisor"]),
         (&["--at", "5,5", "--path", "nystrom", "--landmarks", "given:1,2,999"], &["999"]),
         (&["--at", "5,5", "--landmarks", "strided:0"], &["1 or more"]),
+        (&["--at", "5,5", "--landmarks", "strided:7x9"], &["7x9", "one whole number", "strided:7"]),
+        (&["--at", "5,5", "--landmarks", "7x9"], &["7x9", "no kind of landmarks", "strided:7"]),
+        (&["--at", "5,5", "--landmarks", "51"], &["51", "no kind of landmarks", "segments:COUNT"]),
+        (&["--at", "5,5", "--landmarks", "given:"], &["given:0,17,300"]),
+        (
+            &["--at", "5,5", "--path", "nystrom", "--landmarks", "strided:1000000"],
+            &["192", "1000000 × 1000000 = 1000000000000", "a side of 1 to 13"],
+        ),
+        (&["--at", "5,5", "--lambda", "-1e30"], &["lambda", "got -1e30;"]),
         (&["--at", "5,5", "--landmarks", "sprinkled:7"], &["sprinkled", "strided"]),
         (&["--at", "5,5", "--head", "4"], &["head 4", "0 to 3"]),
         (&["--at", "5,5", "--heads", "0"], &["heads"]),

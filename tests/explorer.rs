@@ -9,6 +9,7 @@ use explorer_driver::{PATIENCE, click, drawn, explorer, file, open, open_scaled,
 use glam::UVec2;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use wgattn::explorer::document::Document;
 use wgattn::explorer::settings::{Device, Fusion, RowForm, Similarity};
 use wgattn::explorer::snapshot::LayerId;
 use wgattn::explorer::views::views;
@@ -293,7 +294,7 @@ fn views_maps_tables_settings_and_sessions_are_saved_and_restored() {
 
 #[test]
 fn a_sweep_of_the_bandwidth_becomes_an_animation() {
-    let mut harness = explorer(&[&drawn("sweep.png", 64, 48)]);
+    let mut harness = explorer(&[&drawn("ramp.png", 64, 48)]);
     let (path, before) = (file("sweep.gif"), harness.state().document().clone());
     harness.state_mut().answer_dialogs_with([path.clone()]);
     harness.get_by_label("File").click();
@@ -383,6 +384,61 @@ fn a_moving_scene_plays_pauses_and_steps() {
         "a paused scene is not computed again"
     );
     assert!(harness.query_by_label_contains("aused").is_some(), "the status bar says so");
+}
+
+/// A file as a desktop drops it.
+#[derive(Debug)]
+struct Dropped(PathBuf);
+
+impl egui::DroppedFile for Dropped {
+    fn path(&self) -> &std::path::Path {
+        &self.0
+    }
+
+    fn bytes(&self) -> Result<Vec<u8>, String> {
+        std::fs::read(&self.0).map_err(|e| e.to_string())
+    }
+}
+
+/// C33: a file that is dropped is opened. Its picture stays when the slow map of the moving source before it comes at last.
+#[test]
+fn a_late_map_does_not_bring_its_picture_back_over_a_still_one() {
+    const GREEN: [u8; 3] = [0, 170, 60];
+    let path = file("still.png");
+    image::RgbImage::from_pixel(320, 240, image::Rgb(GREEN)).save(&path).expect("the picture is written");
+    let mut document = Document::default();
+    // The reference takes far longer for a map than a picture takes to open.
+    document.settings.device = Device::Named("cpu".into());
+    document.settings.look.opacity = 0.0;
+    let sources = vec!["synthetic".into()];
+    let options = Options { sources, document: Some(document), ..Options::default() };
+    let mut harness = open(options, vec2(900.0, 600.0));
+    let start = Instant::now();
+    // The first map has come, and another one is under way.
+    while harness.state().snapshot().is_none() || harness.state().is_settled() {
+        assert!(start.elapsed() < PATIENCE, "no map: {:?}", harness.state());
+        harness.step();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // In the picture, away from the ring around the query.
+    let is_green = |harness: &mut Harness<'_, App>| {
+        let picture = harness.render().expect("a picture");
+        picture.get_pixel(450, 200).0[..3] == GREEN
+    };
+    assert!(!is_green(&mut harness), "the scene is grey there");
+    let before = harness.state().snapshot().map(|s| s.request);
+    harness.input_mut().dropped_files.push(std::sync::Arc::new(Dropped(path)));
+    let (mut shown, mut after) = (false, 0);
+    while after < 5 {
+        assert!(start.elapsed() < 2 * PATIENCE, "no map of the still picture: {:?}", harness.state());
+        harness.step();
+        let green = is_green(&mut harness);
+        assert!(green || !shown, "an older picture came back");
+        shown |= green;
+        let settled = harness.state().is_settled();
+        after += usize::from(shown && settled && harness.state().snapshot().map(|s| s.request) != before);
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Arrays of a model of one's own stand in for the features of the picture.

@@ -441,6 +441,7 @@ fn the_status_bar_tells_everything_in_one_line() {
                 let mut facts = status_facts();
                 facts.source = source;
                 facts.busy = busy;
+                facts.hidden_keys = (state == "still").then_some(12);
                 let mut bar = status_bar(1280.0, theme, scale, facts);
                 for text in [
                     "software driver",
@@ -452,6 +453,8 @@ fn the_status_bar_tells_everything_in_one_line() {
                 ] {
                     assert!(bar.query_by_label_contains(text).is_some(), "{state}: {text}");
                 }
+                let masked = bar.query_by_label_contains("mask hides 12 of 48 tokens").is_some();
+                assert_eq!(masked, state == "still", "{state}: a mask in force is told");
                 picture(&mut bar, &format!("status-{state}-{}", name(theme, scale)));
             }
         }

@@ -170,6 +170,7 @@ fn snapshot(state: &RenderState) -> Snapshot {
             seconds: 1.37,
         })),
         no_parity: None,
+        hidden_keys: None,
         sinks: Vec::new(),
         schedules: vec![made.schedule.clone()],
         timings: Timings {

@@ -256,6 +256,47 @@ fn a_damaged_session_is_kept_aside() {
     assert!(Session::load(&path).is_err() && path.exists());
 }
 
+/// Numbers that nothing can be computed with are told when the file is opened, by the field's name and what it may be.
+#[test]
+fn a_session_with_an_impossible_number_is_refused_by_name() {
+    let folder = Folder::new("numbers");
+    let path = folder.join("s.json");
+    let cases = [
+        ("compute", "lambda", "0", "a finite number above 0, or null"),
+        ("compute", "lambda", "-2.5", "a finite number above 0"),
+        ("compute", "lambda", "1e39", "a finite number above 0"),
+        ("compute", "lambda", "1e-60", "a finite number above 0"),
+        ("compute", "epsilon", "null", "a finite number above 0"),
+        ("compute", "heads", "0", "a whole number from 1 to 64"),
+        ("compute", "heads", "-1", "a whole number from 1 to 64"),
+        ("compute", "heads", "2.5", "a whole number from 1 to 64"),
+        ("compute", "patch", "0", "a whole number from 1 to 64"),
+        ("compute", "stride", "0", "a whole number from 1 to 256"),
+        ("compute", "landmark_side", "45", "a whole number from 1 to 44"),
+        ("compute", "max_tokens", "0", "a whole number from 1 to"),
+        ("look", "opacity", "1.5", "a number from 0 to 1"),
+        ("look", "fusion", "{\"Head\":4}", "a whole number from 0 to 3, as there are 4 heads"),
+        ("look", "range", "{\"Clip\":50}", "a number from 0 to 49"),
+        ("look", "range", "{\"Fixed\":[0,1e39]}", "a number from -340"),
+    ];
+    for (part, field, got, expected) in cases {
+        let text =
+            format!("{{\"version\":1,\"document\":{{\"settings\":{{\"{part}\":{{\"{field}\":{got}}}}}}}}}");
+        fs::write(&path, &text).expect("written");
+        let error = Session::load(&path).expect_err("it cannot be").to_string();
+        let named = format!("document.settings.{part}.{field}");
+        for what in ["s.json", &named, expected, "got "] {
+            assert!(error.contains(what) && !error.contains('\n'), "{got}: {what} in {error}");
+        }
+        assert!(path.exists(), "one that was named by hand stays where it is");
+    }
+    let error = Session::load_last(&path).expect_err("it cannot be");
+    assert!(matches!(&error, SessionError::Number { kept: Some(kept), .. } if kept.exists()), "{error}");
+    fs::write(&path, "{\"version\":1,\"document\":{\"settings\":{\"compute\":{\"lambda\":1e-7}}}}")
+        .expect("written");
+    assert!(Session::load(&path).is_ok(), "small is not impossible");
+}
+
 #[test]
 fn a_session_with_a_number_that_json_has_not_is_refused_before_writing() {
     let folder = Folder::new("nan");

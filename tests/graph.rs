@@ -113,7 +113,7 @@ fn mistakes_in_arguments_are_named() {
     let cases = [
         (refused(&[Some(words), Some(u)]), "port `x` wants F32 elements, got U32"),
         (refused(&[None, Some(u)]), "needs port `x`"),
-        (refused(&[Some(x)]), "has 2 ports, got 1 tensors"),
+        (refused(&[Some(x)]), "has 2 ports, got 1 tensor"),
         (refused(&[Some(x), Some(u), Some(t)]), "has 2 ports, got 3 tensors"),
         (refused(&[Some(foreign), Some(u)]), "not of the graph \"mistakes\""),
         (refused(&[Some(t), Some(c)]), "writes port `out` to `c`, which is an input or a constant"),

@@ -18,6 +18,7 @@ use std::io::{self, BufReader, Read as _, Seek as _, Write};
 use std::path::{Path, PathBuf};
 
 use crate::whole_file::{check_target as check_file, write_whole};
+use crate::words::{counted, told};
 use element::{c_from_fortran, write_blocks};
 
 /// Name under which the only array of a `.npy` file is read.
@@ -66,10 +67,10 @@ pub struct ArrayError {
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the messages explain the fields")]
 pub enum ArrayProblem {
-    #[error("cannot read: {0}")]
+    #[error("cannot read: {}", told(.0))]
     Read(#[source] io::Error),
     /// What stood in the target's place is untouched.
-    #[error("cannot write: {0}")]
+    #[error("cannot write: {}", told(.0))]
     Write(#[source] io::Error),
     #[error("the suffix must be .npz, .npy or .safetensors")]
     Suffix,
@@ -77,7 +78,7 @@ pub enum ArrayProblem {
     Format { wanted: &'static str, found: String },
     #[error("damaged: {0}")]
     Damaged(String),
-    #[error("the file ends before the last of {elements} elements of {dtype}")]
+    #[error("the file ends before the last of {} of {dtype}", counted(*.elements, "element", "elements"))]
     Truncated { elements: usize, dtype: String },
     #[error("dtype {0} is not supported; bool, 8 to 64-bit integers, f16, bf16, f32 and f64 are")]
     Dtype(String),
@@ -89,7 +90,7 @@ pub enum ArrayProblem {
     TooLarge { shape: Vec<u64>, dtype: String },
     #[error("two arrays have this name")]
     Duplicate,
-    #[error("shape {shape:?} does not have the {got} elements given")]
+    #[error("shape {shape:?} does not have the {} given", counted(*.got, "element", "elements"))]
     Shape { shape: Vec<usize>, got: usize },
     #[error("a .npy file holds one array, got {0}; write .npz or .safetensors")]
     NotSingle(usize),

@@ -2,6 +2,7 @@
 //!
 //! The archive goes through `zip` itself: npyz's `npz` feature would bring C code (zstd, bzip2) that NumPy never uses.
 
+use crate::words::plural;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -55,7 +56,12 @@ pub(super) fn read_npy(reader: &mut impl Read) -> Result<Array, ArrayProblem> {
     // Also reaches the end of a zip entry, where its checksum is compared.
     match io::copy(reader, &mut io::sink()) {
         Ok(0) => {}
-        Ok(extra) => return Err(ArrayProblem::Damaged(format!("{extra} bytes follow the array"))),
+        Ok(extra) => {
+            return Err(ArrayProblem::Damaged(format!(
+                "{} the array",
+                plural(extra, "1 byte follows", &format!("{extra} bytes follow"))
+            )));
+        }
         Err(error) => return Err(ArrayProblem::Damaged(first_line(&error))),
     }
     let data = match header.order() {

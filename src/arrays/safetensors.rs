@@ -1,5 +1,6 @@
 //! The `.safetensors` format, through the crate of that name.
 
+use crate::words::counted;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -17,7 +18,11 @@ pub(super) fn read(mut file: BufReader<File>) -> Result<BTreeMap<String, Array>,
         bytes.split_first_chunk().ok_or_else(|| ArrayProblem::Damaged("truncated".into()))?;
     let length = u64::from_le_bytes(*length);
     let Some(header) = usize::try_from(length).ok().and_then(|length| rest.get(..length)) else {
-        let reason = format!("the header claims {length} bytes, {} follow; truncated?", rest.len());
+        let reason = format!(
+            "the header claims {}, the file goes on for {}; truncated?",
+            counted(length, "byte", "bytes"),
+            rest.len()
+        );
         return Err(ArrayProblem::Damaged(reason).into());
     };
     if let Some(name) = repeated_key(header) {

@@ -255,7 +255,7 @@ fn unsupported_dtypes_are_named_with_their_array() {
 #[test]
 fn missing_and_misnamed_files_are_explained() {
     let folder = Folder::new("misnamed");
-    assert!(error_of(&folder.0.join("nowhere.npz")).contains("cannot read: No such file"));
+    assert!(error_of(&folder.0.join("nowhere.npz")).contains("cannot read: no such file"));
     assert!(error_of(&folder.0.join("x.csv")).contains("suffix must be .npz, .npy or .safetensors"));
     assert!(error_of(&folder.0.join("no_suffix")).contains("suffix must be"));
     assert!(error_of(&folder.file("x.npz", &[])).contains("the file is empty"));
@@ -313,9 +313,9 @@ fn damaged_archives_do_not_give_wrong_data() {
 fn trailing_bytes_are_errors() {
     let folder = Folder::new("trailing");
     let long = npy("|u1", false, "(2,)", &[1, 2, 3]);
-    assert!(error_of(&folder.file("x.npy", &long)).contains("1 bytes follow the array"));
+    assert!(error_of(&folder.file("x.npy", &long)).contains("1 byte follows the array"));
     let path = folder.file("x.npz", &npz(&[("a.npy", long)], CompressionMethod::Deflated));
-    assert!(error_of(&path).contains("`a`: damaged: 1 bytes follow"));
+    assert!(error_of(&path).contains("`a`: damaged: 1 byte follows"));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::graph::Graph;
 use crate::kernels::laplacian::pool_tokens;
 use crate::tensor::{DType, HostData, HostTensor, Shape, Tensor};
+use crate::words::counted;
 
 /// The landmarks of attention over a grid of tokens, `rows × cols` in raster order (1 × n for a sequence).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,13 +66,21 @@ impl Landmarks {
     /// Errors: [`Error::Value`] for more landmarks than tokens, cells that do not divide the grid, tokens outside.
     pub fn cells(&self, rows: u32, cols: u32) -> Result<Vec<[u32; 5]>> {
         let tokens = rows * cols;
-        let count_fits = |count: u32| match (1..=tokens).contains(&count) {
+        let fits = |count: u64| (1..=u64::from(tokens)).contains(&count);
+        let out_of_range = |got: String, remedy: String| {
+            let most = counted(tokens, "token", "tokens");
+            let expected = format!("1 to the {most} of the {cols} × {rows} grid");
+            Error::value("number of landmarks", expected, got, remedy)
+        };
+        let count_fits = |count: u64| match fits(count) {
             true => Ok(()),
-            false => Err(Error::value(
-                "number of landmarks",
-                format!("1 to the {tokens} tokens of the {cols} × {rows} grid"),
-                count,
-                "use fewer landmarks or more tokens",
+            false => Err(out_of_range(count.to_string(), "use fewer landmarks or more tokens".into())),
+        };
+        let side_fits = |side: u32| match u64::from(side) * u64::from(side) {
+            count if fits(count) => Ok(()),
+            count => Err(out_of_range(
+                format!("{side} × {side} = {count}"),
+                format!("use a side of 1 to {}, or more tokens", tokens.isqrt()),
             )),
         };
         let square = |side: u32| (0..side * side).map(move |i| (i / side, i % side));
@@ -87,7 +96,7 @@ impl Landmarks {
                 }
                 let (down, across) = (rows / cell, cols / cell);
                 let count = down * across;
-                count_fits(count)?;
+                count_fits(count.into())?;
                 let at = |source: u32, i: u32| {
                     let (a, b) = (i / across, i % across);
                     [source, a * cell, (a + 1) * cell, b * cell, (b + 1) * cell]
@@ -101,7 +110,7 @@ impl Landmarks {
                 })
             }
             Self::Adaptive { side } => {
-                count_fits(side.saturating_mul(*side))?;
+                side_fits(*side)?;
                 let span = |a: u32, length: u32| (a * length / side, ((a + 1) * length).div_ceil(*side));
                 let cell = |(a, b)| {
                     let ((r0, r1), (c0, c1)) = (span(a, rows), span(b, cols));
@@ -110,7 +119,7 @@ impl Landmarks {
                 Ok(square(*side).map(cell).collect())
             }
             Self::Strided { side } => {
-                count_fits(side.saturating_mul(*side))?;
+                side_fits(*side)?;
                 let centre = |a: u32, length: u32| (2 * a + 1) * length / (2 * side);
                 let cell = |(a, b)| {
                     let (r, c) = (centre(a, rows), centre(b, cols));
@@ -119,7 +128,7 @@ impl Landmarks {
                 Ok(square(*side).map(cell).collect())
             }
             Self::Segments { count } => {
-                count_fits(*count)?;
+                count_fits((*count).into())?;
                 let short = tokens / count;
                 let short_ones = (short + 1) * count - tokens;
                 let start = |i: u32| i * short + i.saturating_sub(short_ones);
@@ -127,7 +136,7 @@ impl Landmarks {
                 Ok((0..*count).map(|i| [0, 0, 1, start(i), start(i + 1)]).collect())
             }
             Self::Given { tokens: list } => {
-                count_fits(u32::try_from(list.len()).unwrap_or(u32::MAX))?;
+                count_fits(list.len() as u64)?;
                 if let Some(outside) = list.iter().find(|t| **t >= tokens) {
                     return Err(Error::value(
                         "landmark token",

@@ -11,6 +11,7 @@ use crate::graph::{Graph, Kind, Lowering, PassId, Schedule};
 use crate::kernel::reference::Buffer;
 use crate::kernel::{Access, HostArgs};
 use crate::tensor::{HostTensor, Tensor};
+use crate::words::counted;
 use std::sync::Arc;
 
 /// The f64 reference as a device.
@@ -21,7 +22,7 @@ impl Backend for CpuBackend {
     fn info(&self) -> DeviceInfo {
         let threads = rayon::current_num_threads();
         DeviceInfo {
-            name: format!("CPU reference (f64, {threads} threads)"),
+            name: format!("CPU reference (f64, {})", counted(threads, "thread", "threads")),
             backend: "cpu".into(),
             kind: DeviceKind::Reference,
             driver: String::new(),

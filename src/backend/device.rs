@@ -3,6 +3,7 @@
 use super::cpu::CpuBackend;
 use super::{Backend, DeviceInfo};
 use crate::error::{Error, Result};
+use crate::words::{counted, plural};
 
 /// An opened device and what the user should know about the choice.
 #[derive(Debug)]
@@ -25,7 +26,12 @@ pub fn choose(list: &[DeviceInfo], asked: &str) -> Result<(usize, Option<String>
         return if index < list.len() {
             Ok((index, None))
         } else {
-            Err(none(format!("there are {} adapters [{}]; see `wgattn devices`", list.len(), known())))
+            Err(none(format!(
+                "there {} {} [{}]; see `wgattn devices`",
+                plural(list.len(), "is", "are"),
+                counted(list.len(), "adapter", "adapters"),
+                known()
+            )))
         };
     }
     let wanted = asked.to_lowercase();

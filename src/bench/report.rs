@@ -3,6 +3,7 @@
 use super::measure::{Measured, Words};
 use super::peaks::{Peak, Peaks};
 use super::stats::rate;
+use crate::words::counted;
 use serde_json::{Value, json};
 
 /// One case with what came of it.
@@ -157,11 +158,11 @@ impl Row {
         let mut parts = Vec::new();
         if m.seconds.is_measurable() {
             parts.push(format!(
-                "{} (min {}, MAD {}, {} samples, {})",
+                "{} (min {}, MAD {}, {}, {})",
                 millis(m.seconds.median),
                 millis(m.seconds.min),
                 millis(m.seconds.mad),
-                m.seconds.samples,
+                counted(m.seconds.samples, "sample", "samples"),
                 m.source
             ));
         } else {

@@ -1,12 +1,13 @@
 //! `wgattn bench`: times kernels as users run them, beside the device's own peaks and the error against f64.
 
-use super::{Failure, Outcome, notice, open_device, print_line};
+use super::{Failure, Outcome, notice, open_device, print_line, unwritten};
 use crate::backend::{Backend, DeviceKind};
 use crate::bench::{self, Options, Peaks, Point, Row, Scaling, measure};
 use crate::error::Error;
 use crate::graph::human_bytes;
 use crate::kernel::{Case, KernelSpec};
-use crate::whole_file::write_whole;
+use crate::whole_file::{check_target, write_whole};
+use crate::words::counted;
 use serde_json::{Value, json};
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -84,6 +85,10 @@ pub(super) fn run(args: &Args) -> Outcome {
             "no kernel that matches has a variant {variant:?}; see `wgattn shaders KERNEL`"
         )));
     }
+    if let Some(path) = &args.csv {
+        // Refused before minutes of work.
+        check_target(path).map_err(|e| unwritten(path, &e))?;
+    }
     let backend = open_device(&args.device)?;
     let options = Options { seconds: args.seconds, ..Options::default() };
     progress("peaks");
@@ -117,12 +122,11 @@ pub(super) fn run(args: &Args) -> Outcome {
     }
     if let Some(path) = &args.csv {
         let text = bench::csv(&rows, &peaks);
-        write_whole(path, |mut file| file.write_all(text.as_bytes()))
-            .map_err(|e| Failure(format!("{}: {e}", path.display())))?;
+        write_whole(path, |mut file| file.write_all(text.as_bytes())).map_err(|e| unwritten(path, &e))?;
     }
     match rows.iter().filter(|r| r.failure().is_some()).count() {
         0 => Ok(()),
-        failed => Err(Failure(format!("{failed} of {} rows failed", rows.len()))),
+        failed => Err(Failure(format!("{failed} of {} failed", counted(rows.len(), "row", "rows")))),
     }
 }
 
@@ -194,7 +198,7 @@ fn scaling(args: &Args) -> Outcome {
     let mut scaling = Scaling::default();
     let mut failed = Vec::new();
     for &tokens in &args.tokens {
-        progress(&format!("{tokens} tokens"));
+        progress(&counted(tokens, "token", "tokens"));
         let point = Point::measure(backend.as_ref(), tokens, args.seconds.max(2.0));
         progress("");
         match point {
@@ -206,7 +210,7 @@ fn scaling(args: &Args) -> Outcome {
             }
             Err(error) => {
                 let failure = Failure::from(error).0;
-                notice(format_args!("{tokens} tokens: {failure}"));
+                notice(format_args!("{}: {failure}", counted(tokens, "token", "tokens")));
                 failed.push(json!({ "tokens": tokens, "failure": failure }));
             }
         }
@@ -236,7 +240,10 @@ fn scaling(args: &Args) -> Outcome {
     }
     match failed.len() {
         0 => Ok(()),
-        count => Err(Failure(format!("{count} of {} token counts failed", args.tokens.len()))),
+        count => Err(Failure(format!(
+            "{count} of {} failed",
+            counted(args.tokens.len(), "token count", "token counts")
+        ))),
     }
 }
 

@@ -6,6 +6,7 @@ use crate::graph::Graph;
 use crate::kernel::{Access, KernelSpec, Number, OnWgpu, Port, Role};
 use crate::kernels::{KERNELS, find};
 use crate::tensor::{DType, Dims, HostData, HostTensor, Shape};
+use crate::words::{counted, plural};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -143,18 +144,20 @@ fn warn_about(spec: &KernelSpec, outputs: &BTreeMap<String, Array>) {
         let bad = values.iter().filter(|x| !x.is_finite()).count();
         if bad > 0 {
             notice(format_args!(
-                "{}: {bad} of {} elements of `{name}` are not finite",
+                "{}: {bad} of {} of `{name}` {} not finite",
                 spec.name,
-                values.len()
+                counted(values.len(), "element", "elements"),
+                plural(bad, "is", "are")
             ));
         }
         if name == "status" {
             for (code, what) in
-                [(1.0, "were inverted by Cholesky"), (2.0, "by Cholesky with 10 ε"), (3.0, "FAILED")]
+                [(1.0, "inverted by Cholesky"), (2.0, "inverted by Cholesky with 10 ε"), (3.0, "FAILED")]
             {
                 let count = values.chunks_exact(4).filter(|s| s[3] == code).count();
                 if count > 0 {
-                    notice(format_args!("{}: {count} landmark matrices {what}", spec.name));
+                    let matrices = counted(count, "landmark matrix", "landmark matrices");
+                    notice(format_args!("{}: {matrices} {what}", spec.name));
                 }
             }
         }

@@ -25,7 +25,7 @@ pub(super) struct Args {
     /// Go back to the session of a file
     #[arg(long, conflicts_with_all = ["sources", "resume"])]
     session: Option<PathBuf>,
-    /// Save a picture of the window there once the map is done, and close
+    /// Save a picture of the window, 1280 × 800 points, there once the map is done, and close
     #[arg(long)]
     screenshot: Option<PathBuf>,
 }

@@ -7,12 +7,14 @@ use crate::arrays::{Array, ArrayData};
 use crate::attention::{Attention, Landmarks, Normalisation};
 use crate::backend::{Backend, DeviceKind, Timings};
 use crate::graph::human_bytes;
+use crate::numbers::significant;
 use crate::vision::image::Photo;
 use crate::vision::overlay::{Overlay, OverlayOptions, check_target};
 use crate::vision::scene::{
     MapKernel, MapPath, NoTwin, RowNormalisation, Rows, Scene, SceneOptions, WHITENED_TWIN_TOKENS, fuse,
     relative_error, scaled_to_one,
 };
+use crate::words::{counted, told};
 use clap::ValueEnum;
 use glam::UVec2;
 use serde_json::json;
@@ -120,6 +122,8 @@ fn parse_pixel(text: &str) -> Result<UVec2, String> {
 }
 
 fn parse_landmarks(text: &str) -> Result<Landmarks, String> {
+    const KINDS: &str = "expected strided:SIDE such as strided:7 for 7 × 7 landmarks, adaptive:SIDE, pooled:CELL, mixed:CELL, \
+                         segments:COUNT or given:T,T,…";
     let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
     let number = |default: u32| match rest {
         "" => Ok(default),
@@ -127,7 +131,7 @@ fn parse_landmarks(text: &str) -> Result<Landmarks, String> {
             .parse::<u32>()
             .ok()
             .filter(|n| *n > 0)
-            .ok_or(format!("{rest:?} is not a number of 1 or more")),
+            .ok_or_else(|| format!("{rest:?} is not one whole number of 1 or more; {KINDS}")),
     };
     match kind {
         "strided" => Ok(Landmarks::Strided { side: number(7)? }),
@@ -137,9 +141,11 @@ fn parse_landmarks(text: &str) -> Result<Landmarks, String> {
         "segments" => Ok(Landmarks::Segments { count: number(49)? }),
         "given" => {
             let tokens: Result<Vec<u32>, _> = rest.split(',').map(str::parse).collect();
-            tokens.map(|tokens| Landmarks::Given { tokens }).map_err(|e| format!("{rest:?}: {e}"))
+            tokens
+                .map(|tokens| Landmarks::Given { tokens })
+                .map_err(|_| format!("{rest:?}: expected token numbers such as given:0,17,300"))
         }
-        other => Err(format!("{other:?} is none of strided, adaptive, pooled, mixed, segments, given")),
+        other => Err(format!("{other:?} is no kind of landmarks; {KINDS}")),
     }
 }
 
@@ -169,9 +175,8 @@ impl Args {
         }
         if let Some(head) = self.head.filter(|h| *h >= self.heads) {
             return Err(Failure(format!(
-                "head {head}: expected 0 to {}; there are {} heads",
-                self.heads.saturating_sub(1),
-                self.heads
+                "head {head}: expected 0 to {}, or more of them with --heads",
+                self.heads.saturating_sub(1)
             )));
         }
         Ok(SceneOptions {
@@ -209,7 +214,8 @@ fn files(images: &[String]) -> Result<Vec<PathBuf>, Failure> {
     for image in images {
         let path = Path::new(image);
         let mut found: Vec<PathBuf> = if path.is_dir() {
-            let entries = std::fs::read_dir(path).map_err(|e| Failure(format!("folder {image}: {e}")))?;
+            let entries =
+                std::fs::read_dir(path).map_err(|e| Failure(format!("folder {image}: {}", told(&e))))?;
             entries.filter_map(Result::ok).map(|e| e.path()).filter(is_picture).collect()
         } else if path.exists() || !image.contains(['*', '?', '[']) {
             vec![path.to_path_buf()]
@@ -232,14 +238,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let files = files(&args.images)?;
     let several = files.len() > 1;
     if several {
-        for folder in args.out.iter().chain(&args.raw) {
-            std::fs::create_dir_all(folder).map_err(|e| {
-                Failure(format!(
-                    "{}: {e}; with several pictures, --out and --raw are folders",
-                    folder.display()
-                ))
-            })?;
-        }
+        make_folders(args, files.len())?;
     }
     check_targets(args, &files, several)?;
     let backend = open_device(&args.device)?;
@@ -276,10 +275,33 @@ pub(super) fn run(args: &Args) -> Outcome {
     match failed {
         0 => Ok(()),
         failed => {
-            notice(format_args!("{failed} of {} pictures failed", files.len()));
+            notice(format_args!("{failed} of {} failed", counted(files.len(), "picture", "pictures")));
             Err(Failure(String::new()))
         }
     }
+}
+
+/// Makes the folders that the results of several pictures go to.
+fn make_folders(args: &Args, count: usize) -> Outcome {
+    for (flag, folder) in
+        [("--out", &args.out), ("--raw", &args.raw)].into_iter().filter_map(|(f, p)| Some((f, p.as_ref()?)))
+    {
+        let suffix = folder.extension().map(|s| s.to_string_lossy().to_lowercase()).unwrap_or_default();
+        let names_file = image::ImageFormat::from_extension(&suffix).is_some()
+            || matches!(suffix.as_str(), "y4m" | "npy" | "npz" | "safetensors")
+            || crate::source::ffmpeg::names_video(folder);
+        // A folder that is there may be called whatever it likes.
+        if !folder.is_dir() && (folder.exists() || names_file) {
+            return Err(Failure(format!(
+                "{flag} {}: names one file, but there are {count} inputs; name a folder, which is made if it is missing",
+                folder.display()
+            )));
+        }
+        std::fs::create_dir_all(folder).map_err(|e| {
+            Failure(format!("{flag} {}: cannot make this folder: {}", folder.display(), told(&e)))
+        })?;
+    }
+    Ok(())
 }
 
 /// Where a result of `file` goes.
@@ -434,7 +456,9 @@ fn setting_lines(backend: &dyn Backend, scene: &Scene) -> [String; 3] {
         ),
         match scene.exact {
             true => "  path       exact".into(),
-            false => format!("  path       Nyström with {} landmarks", scene.landmarks),
+            false => {
+                format!("  path       Nyström with {}", counted(scene.landmarks, "landmark", "landmarks"))
+            }
         },
     ]
 }
@@ -514,10 +538,10 @@ impl Report<'_> {
             vec![format!("{} ({} × {}) at {}", self.file.display(), size.x, size.y, at.join(" "))];
         lines.extend(setting_lines(self.backend, self.scene));
         if !matches!(self.args.kernel, KernelArg::Softmax) {
-            let lambda: Vec<String> = self.scene.lambda.iter().map(|l| format!("{l:.4}")).collect();
-            let mean = self
-                .mean_kernel()
-                .map_or_else(String::new, |m| format!("; mean kernel value of the row {m:.3}"));
+            let lambda: Vec<String> = self.scene.lambda.iter().map(|l| significant((*l).into(), 4)).collect();
+            let mean = self.mean_kernel().map_or_else(String::new, |m| {
+                format!("; mean kernel value of the row {}", significant(m, 3))
+            });
             lines.push(format!("  λ          {} per head{mean}", lambda.join(" ")));
         }
         if let Some([residual, _, steps, code]) = self.worst_inverse() {
@@ -527,11 +551,15 @@ impl Report<'_> {
                 2 => "; Cholesky took over with 10 ε",
                 _ => "; FAILED: raise --epsilon",
             };
-            lines.push(format!("  inverse    {steps} Newton–Schulz steps, residual {residual:.1e}{code}"));
+            lines.push(format!(
+                "  inverse    {}, residual {}{code}",
+                counted(steps as u32, "Newton–Schulz step", "Newton–Schulz steps"),
+                significant(residual.into(), 2)
+            ));
         }
         lines.push(match relative_errors(self.scene, self.rows, self.args.head) {
             Ok(errors) => {
-                let list: Vec<String> = errors.iter().map(|e| format!("{e:.3}")).collect();
+                let list: Vec<String> = errors.iter().map(|e| significant(*e, 3)).collect();
                 format!("  error      {} of the exact row (‖approximate − exact‖ / ‖exact‖)", list.join(" "))
             }
             Err(why) => format!("  error      {why}"),
@@ -544,9 +572,9 @@ impl Report<'_> {
                 1e3 * self.first.wall_seconds
             ),
             false => format!(
-                "  time       {:.2} ms in {} passes ({}); first run {:.0} ms with shader compilation",
+                "  time       {:.2} ms in {} ({}); first run {:.0} ms with shader compilation",
                 1e3 * total,
-                steps.len(),
+                counted(steps.len(), "pass", "passes"),
                 self.rows.timings.source,
                 1e3 * self.first.wall_seconds
             ),

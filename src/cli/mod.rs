@@ -11,6 +11,7 @@ mod explore;
 mod map;
 mod shaders;
 
+use crate::words::{plain, told};
 use clap::{Parser, Subcommand};
 use std::fmt::Display;
 use std::process::ExitCode;
@@ -47,7 +48,7 @@ struct Failure(String);
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
         // Drivers' messages may span lines, and places in our own source tell a user of the command line nothing.
-        let line = error.to_string().lines().map(str::trim).collect::<Vec<_>>().join(" ");
+        let line = plain(error).lines().map(str::trim).collect::<Vec<_>>().join(" ");
         Self(match line.rfind(" (src") {
             Some(at) if line.ends_with(')') => line[..at].to_string(),
             _ => line,
@@ -80,12 +81,21 @@ fn keep_input(input: &std::path::Path, output: &std::path::Path) -> Outcome {
     }
 }
 
+/// Why a result could not be written.
+fn unwritten(out: &std::path::Path, error: &(dyn std::error::Error + 'static)) -> Failure {
+    let why = std::iter::successors(Some(error), |e| e.source()).find_map(|e| match e.downcast_ref() {
+        Some(image::ImageError::IoError(io)) => Some(io),
+        _ => e.downcast_ref::<std::io::Error>(),
+    });
+    Failure(format!("writing {}: {}", out.display(), why.map_or_else(|| plain(error), told)))
+}
+
 /// Prints a line of results; a closed pipe ends the program quietly, as in any filter.
 fn print_line(text: &str) -> Outcome {
     use std::io::Write as _;
     match writeln!(std::io::stdout(), "{text}") {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure(format!("writing to standard output: {e}")))
+            Err(Failure(format!("writing to standard output: {}", told(&e))))
         }
         _ => Ok(()),
     }

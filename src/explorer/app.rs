@@ -6,6 +6,7 @@
 mod aside;
 mod chrome;
 mod layout;
+mod named;
 mod open;
 mod options;
 mod perform;
@@ -25,7 +26,7 @@ use crate::vision::image::Photo;
 use eframe::egui;
 use glam::UVec2;
 use layout::Layout;
-pub use options::{FrameHook, Options};
+pub use options::{FrameHook, InputHook, Options};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -79,6 +80,10 @@ pub struct App {
     source: usize,
     photo: Option<Arc<Photo>>,
     live: bool,
+    /// Number of the picture in sight within its source.
+    picture: u64,
+    /// What the window is called.
+    title: String,
     snapshot: Option<Arc<Snapshot>>,
     failure: Option<String>,
     /// Why there is no picture, or no new one, of the source that was asked for.
@@ -113,6 +118,7 @@ pub struct App {
     ctx: egui::Context,
     keeps_session: bool,
     each_frame: Option<FrameHook>,
+    each_input: Option<InputHook>,
     fill_ground: bool,
 }
 
@@ -164,6 +170,7 @@ impl App {
                 Some("This window's device has no compute shaders: computing on the CPU reference.".into());
         }
         super::fonts::install(&cc.egui_ctx);
+        super::theme::install(&cc.egui_ctx);
         if let Some(dark) = options.dark {
             cc.egui_ctx.set_theme(if dark { egui::Theme::Dark } else { egui::Theme::Light });
         }
@@ -182,6 +189,8 @@ impl App {
             source: 0,
             photo: None,
             live: false,
+            picture: 0,
+            title: String::new(),
             snapshot: None,
             failure: None,
             source_error: None,
@@ -210,6 +219,7 @@ impl App {
             ctx: cc.egui_ctx.clone(),
             keeps_session: options.keep_session,
             each_frame: options.each_frame,
+            each_input: options.each_input,
             fill_ground: options.fill_ground,
         };
         let kept = match (&options.session, super::session::last_path().filter(|_| options.resume)) {
@@ -304,6 +314,7 @@ impl App {
                     if let Some(notice) = frame.notices.first() {
                         self.tell(notice.clone());
                     }
+                    self.picture = frame.index;
                     self.show_photo(frame.photo);
                 }
                 Err(error) => self.source_error = Some(error.to_string()),
@@ -355,6 +366,7 @@ impl App {
                 screenshot: self.screenshot.clone(),
                 keep_session: self.keeps_session,
                 each_frame: self.each_frame.clone(),
+                each_input: self.each_input.clone(),
                 fill_ground: self.fill_ground,
                 ..Options::default()
             });
@@ -452,6 +464,12 @@ impl eframe::App for App {
         visuals.panel_fill.to_normalized_gamma_f32()
     }
 
+    fn raw_input_hook(&mut self, _: &egui::Context, input: &mut egui::RawInput) {
+        if let Some(InputHook(add)) = &self.each_input {
+            add(input);
+        }
+    }
+
     fn on_exit(&mut self) {
         // A window that only took a picture leaves the user's session alone.
         let Some(path) = super::session::last_path().filter(|_| self.keeps_session) else { return };
@@ -463,6 +481,9 @@ impl eframe::App for App {
     fn ui(&mut self, ui: &mut egui::Ui, _: &mut eframe::Frame) {
         let ctx = ui.ctx().clone();
         self.frame.count += 1;
+        if self.frame.count == 1 && self.screenshot.is_none() {
+            super::fit_to_monitor(&ctx);
+        }
         // The loss of a device is told to whoever asks it for news.
         let _ = self.device().poll(wgpu::PollType::Poll);
         if self.is_lost() {
@@ -473,10 +494,14 @@ impl eframe::App for App {
         self.take_news();
         self.take_input(&ctx);
         self.take_answers(&ctx);
+        self.entitle(&ctx);
         let held = actions::held(&ctx);
         self.canvas.peek = held.original || self.raw;
         self.canvas.show_reference = held.reference && self.canvas.reference.is_some();
-        self.canvas.hover = None;
+        self.canvas.begin_frame();
+        if !self.help {
+            self.tour.take_keys(&ctx, self.pages.len());
+        }
         let mut chosen = actions::pressed(&ctx);
         if self.hide_ui {
             self.centre(ui);

@@ -3,6 +3,7 @@
 //! What is read is checked as a whole: names, shapes, finite numbers, and how the tokens lie over the picture.
 
 use crate::arrays::{self, Array, ArrayData, ArrayError};
+use crate::words::{counted, plural};
 use glam::UVec2;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -117,7 +118,7 @@ pub enum ModelError {
         batch: usize,
     },
     /// Tokens that do not fill a grid.
-    #[error("{tokens} tokens do not fill {grid}; {remedy}")]
+    #[error("{} {} not fill {grid}; {remedy}", counted(*.tokens, "token", "tokens"), plural(*.tokens, "does", "do"))]
     Grid {
         /// Tokens of the arrays.
         tokens: usize,
@@ -183,7 +184,10 @@ pub fn from_arrays(
     let (grid, extra) = grid(q.tokens, given, picture, &mut notices)?;
     if extra > 0 {
         let what = if extra == 1 { "a class token".to_string() } else { format!("{extra} extra tokens") };
-        notices.push(format!("{what} in front of the {} tokens of the picture left out", q.tokens - extra));
+        notices.push(format!(
+            "{what} in front of the {} of the picture left out",
+            counted(q.tokens - extra, "token", "tokens")
+        ));
     }
     Ok(ModelArrays {
         heads: q.heads,

@@ -7,6 +7,9 @@ use glam::{DVec2, UVec2};
 /// Largest zoom, in screen points per photograph pixel.
 const MOST_ZOOM: f32 = 64.0;
 
+/// Least side of a picture on screen, in points: a very thin one is stretched to it, so that it can be seen and clicked.
+const LEAST_SIDE: f32 = 8.0;
+
 /// What dragging with the left button does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Drag {
@@ -26,6 +29,12 @@ pub struct Canvas {
     centre: Vec2,
     /// Photograph pixel under the pointer, in whichever view it is.
     pub hover: Option<UVec2>,
+    /// Where the picture under the pointer is shown.
+    pub under_pointer: Option<Rect>,
+    /// Where pictures are shown in this frame; what lies beside them is text.
+    pub pictures: Vec<Rect>,
+    /// Texts over pictures in this frame, which nothing should cover.
+    pub texts: Vec<Rect>,
     /// Whether the photograph alone is shown while a key is held.
     pub peek: bool,
     /// A map that was put aside to compare with, shown in place of the map while a key is held.
@@ -42,6 +51,9 @@ impl Default for Canvas {
             zoom: None,
             centre: Vec2::ZERO,
             hover: None,
+            under_pointer: None,
+            pictures: Vec::new(),
+            texts: Vec::new(),
             peek: false,
             reference: None,
             show_reference: false,
@@ -64,23 +76,32 @@ pub struct Placed {
 }
 
 impl Placed {
-    /// Screen points per photograph pixel.
+    /// Screen points per photograph pixel; the smaller one of a stretched picture.
     pub fn scale(&self) -> f32 {
-        self.rect.width() / self.size.x.max(1) as f32
+        self.scales().min_elem()
+    }
+
+    fn scales(&self) -> Vec2 {
+        self.rect.size() / vec2(self.size.x.max(1) as f32, self.size.y.max(1) as f32)
     }
 
     /// Screen position of a place in the photograph, in its pixels.
     pub fn to_screen(&self, at: DVec2) -> Pos2 {
-        self.rect.min + vec2(at.x as f32, at.y as f32) * self.scale()
+        self.rect.min + vec2(at.x as f32, at.y as f32) * self.scales()
+    }
+
+    /// Place in the photograph, in its pixels, of a screen position; also outside of it.
+    pub fn to_place(&self, at: Pos2) -> DVec2 {
+        let place = (at - self.rect.min) / self.scales().max(Vec2::splat(f32::MIN_POSITIVE));
+        DVec2::new(f64::from(place.x), f64::from(place.y))
     }
 
     /// Photograph pixel under a screen position; `None` outside.
     pub fn to_pixel(&self, at: Pos2) -> Option<UVec2> {
         let inside = self.rect.contains(at) && self.clip.contains(at);
         inside.then(|| {
-            let place = (at - self.rect.min) / self.scale();
-            let limit = |x: f32, side: u32| (x.max(0.0) as u32).min(side.saturating_sub(1));
-            UVec2::new(limit(place.x, self.size.x), limit(place.y, self.size.y))
+            let last = self.size.saturating_sub(UVec2::ONE);
+            self.to_place(at).max(DVec2::ZERO).as_uvec2().min(last)
         })
     }
 
@@ -100,6 +121,13 @@ impl Placed {
 }
 
 impl Canvas {
+    /// Forgets where things lay in the last frame.
+    pub fn begin_frame(&mut self) {
+        (self.hover, self.under_pointer) = (None, None);
+        self.pictures.clear();
+        self.texts.clear();
+    }
+
     /// Shows the whole picture again.
     pub fn fit(&mut self) {
         self.zoom = None;
@@ -129,23 +157,24 @@ impl Canvas {
             self.centre = whole / 2.0;
         }
         let scale = self.zoom.unwrap_or(fit);
+        self.pictures.push(space);
         let (space_held, wheel, zooming) =
             ui.input(|i| (i.key_down(egui::Key::Space), i.smooth_scroll_delta().y, i.zoom_delta()));
         let middle = response.dragged_by(egui::PointerButton::Middle);
         let left = response.dragged_by(egui::PointerButton::Primary) && (drag == Drag::Pan || space_held);
         if middle || left {
             self.zoom = Some(scale);
-            self.centre -= response.drag_delta() / scale;
+            self.centre -= response.drag_delta() / scales(whole, scale);
         }
         let at = self.rect(space, whole, scale);
         if let (true, Some(pointer)) = (response.contains_pointer(), ui.input(|i| i.pointer.hover_pos())) {
             let factor = if zooming == 1.0 { (wheel / 240.0).exp2() } else { zooming };
             if factor != 1.0 {
                 // The pixel under the pointer stays there.
-                let under = (pointer - at.min) / scale;
+                let under = (pointer - at.min) / scales(whole, scale);
                 let new = (scale * factor).clamp(fit.min(0.05), MOST_ZOOM);
                 self.zoom = Some(new);
-                self.centre = under - (pointer - space.center()) / new;
+                self.centre = under - (pointer - space.center()) / scales(whole, new);
             }
         }
         self.centre = self.centre.clamp(Vec2::ZERO, whole);
@@ -153,14 +182,49 @@ impl Canvas {
         let placed = Placed { rect, clip: space, response, size };
         if let Some(pointer) = placed.response.hover_pos() {
             self.hover = placed.to_pixel(pointer);
+            self.under_pointer = Some(space);
         }
         placed
     }
 
     fn rect(&self, space: Rect, whole: Vec2, scale: f32) -> Rect {
-        Rect::from_min_size(space.center() - self.centre * scale, whole * scale)
+        let scales = scales(whole, scale);
+        Rect::from_min_size(space.center() - self.centre * scales, whole * scales)
     }
+}
+
+/// Screen points per pixel along each side of a picture: the same, but for sides that would be too thin to be seen.
+fn scales(whole: Vec2, scale: f32) -> Vec2 {
+    Vec2::splat(scale).max(Vec2::splat(LEAST_SIDE) / whole)
 }
 
 /// The whole of a texture.
 pub const WHOLE: Rect = Rect { min: pos2(0.0, 0.0), max: pos2(1.0, 1.0) };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thin_pictures_can_be_seen_and_every_pixel_of_them_clicked() {
+        for size in [UVec2::new(4000, 3), UVec2::new(1, 5000), UVec2::new(1, 1), UVec2::new(640, 480)] {
+            let space = Rect::from_min_size(pos2(300.0, 24.0), vec2(900.0, 640.0));
+            let mut found = None;
+            egui::__run_test_ui(|ui| {
+                let mut canvas = Canvas::default();
+                found = Some(canvas.place(ui, egui::Id::unique("picture"), space, size, Drag::Pan));
+            });
+            let placed = found.expect("it was placed");
+            assert!(placed.rect.size().min_elem() >= LEAST_SIDE, "{size}: {:?}", placed.rect);
+            assert!(space.expand(LEAST_SIDE).contains_rect(placed.rect), "{size}: all of it is in sight");
+            let last = size - UVec2::ONE;
+            for pixel in [UVec2::ZERO, size / 2, last] {
+                let middle = placed.to_screen(pixel.as_dvec2() + 0.5);
+                assert_eq!(placed.to_pixel(middle), Some(pixel), "{size}");
+            }
+            if size.x == 640 {
+                assert!((placed.rect.aspect_ratio() - 640.0 / 480.0).abs() < 1e-4, "others keep their shape");
+            }
+        }
+    }
+}

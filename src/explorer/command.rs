@@ -3,6 +3,8 @@
 use super::document::Document;
 use super::settings::{Device, Fusion, LandmarkKind, Look, Road, RowForm, Similarity};
 use crate::cli::map_defaults;
+use crate::numbers::shortest;
+use crate::words::{counted, plural};
 
 /// The command line that computes the document's map of the picture at `image`, with only those options that differ from
 /// the command's own defaults, quoted for the shell.
@@ -28,7 +30,12 @@ pub fn map_arguments(document: &Document, image: &str) -> Result<Vec<String>, St
         Fusion::Mean => None,
         Fusion::Head(head) if head < compute.heads => Some(head),
         Fusion::Head(head) => {
-            return Err(format!("head {} is not there: there are {} heads", head + 1, compute.heads));
+            return Err(format!(
+                "head {} is not there: there {} {}",
+                head + 1,
+                plural(compute.heads, "is", "are"),
+                counted(compute.heads, "head", "heads")
+            ));
         }
         Fusion::Max | Fusion::Min => {
             return Err(
@@ -71,10 +78,10 @@ pub fn map_arguments(document: &Document, image: &str) -> Result<Vec<String>, St
         RowForm::Softpp => option("normalise", "softpp".into()),
     }
     if let (Some(lambda), false) = (compute.lambda, softmax) {
-        option("lambda", lambda.to_string());
+        option("lambda", shortest(lambda));
     }
     if compute.epsilon != own.attention.epsilon {
-        option("epsilon", compute.epsilon.to_string());
+        option("epsilon", shortest(compute.epsilon));
     }
     if compute.patch != own.patch {
         option("patch", compute.patch.to_string());

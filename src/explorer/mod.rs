@@ -17,6 +17,7 @@ pub mod fonts;
 pub mod mask;
 pub mod panel;
 pub mod probe;
+mod quad;
 pub mod session;
 pub mod settings;
 pub mod snapshot;
@@ -27,9 +28,10 @@ pub mod tour;
 pub mod views;
 pub mod widgets;
 
-pub use app::{App, FrameHook, Options};
+pub use app::{App, FrameHook, InputHook, Options};
 
 use eframe::egui_wgpu::WgpuSetup;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Why there is no window.
@@ -55,8 +57,29 @@ pub enum ExploreError {
     Failed(String),
 }
 
-/// Size of a new window in points.
-pub const WINDOW_SIZE: [f32; 2] = [1280.0, 800.0];
+/// Size of a new window in points: with a title bar and a panel of the desktop it fits on a screen of 1280 × 800.
+pub const WINDOW_SIZE: [f32; 2] = [1200.0, 720.0];
+
+/// Size of a window that only has its picture taken, in points.
+pub const SCREENSHOT_SIZE: [f32; 2] = [1280.0, 800.0];
+
+/// What a desktop needs of a monitor beside a window, in points: its borders, title bar and panels.
+const DESKTOP: eframe::egui::Vec2 = eframe::egui::vec2(16.0, 90.0);
+
+/// Makes a window smaller that does not fit on its monitor, so that nothing of it is cut off.
+fn fit_to_monitor(ctx: &eframe::egui::Context) {
+    use eframe::egui::{ViewportCommand, vec2};
+    let (monitor, inner) = ctx.input(|i| (i.viewport().monitor_size, i.viewport().inner_rect));
+    let (Some(monitor), Some(inner)) = (monitor, inner) else { return };
+    let room = (monitor - DESKTOP).max(vec2(LEAST_SIZE[0], LEAST_SIZE[1]));
+    let size = inner.size().min(room);
+    if size != inner.size() {
+        ctx.send_viewport_cmd(ViewportCommand::InnerSize(size));
+    }
+}
+
+/// Least size of a window in points.
+const LEAST_SIZE: [f32; 2] = [640.0, 420.0];
 
 /// Opens the window and returns when it is closed. A lost device opens it again with the same document.
 ///
@@ -68,7 +91,20 @@ pub fn run(options: &Options) -> Result<(), ExploreError> {
         let ending: Arc<Mutex<app::Ending>> = Arc::default();
         let life = open(&options, &ending, x11);
         let ending = ending.lock().map(|e| e.clone()).unwrap_or_default();
-        let Some(result) = life else { return Err(lost_for_good(&ending)) };
+        let result = match life {
+            Ok(result) => result,
+            Err(Cut::Device) => {
+                let reason = ending.lost.as_deref().unwrap_or("no reason given");
+                let why = format!("the graphics device was lost while a frame was drawn ({reason})");
+                return Err(cut_short(&why, &ending));
+            }
+            Err(Cut::Window) => {
+                return Err(cut_short(
+                    "the window is gone: another program or the X server took it away",
+                    &ending,
+                ));
+            }
+        };
         if let Some(reason) = ending.lost {
             let notice = format!("The graphics device was lost ({reason}) and opened again.");
             options = Options { notice: Some(notice), ..ending.latest.unwrap_or(options) };
@@ -90,9 +126,23 @@ pub fn run(options: &Options) -> Result<(), ExploreError> {
     }
 }
 
-/// One life of the window; `None` where the device was lost while a frame was being drawn. What draws it panics then, which
-/// is no fault of the program, but the event loop cannot be used again.
-fn open(options: &Options, ending: &Arc<Mutex<app::Ending>>, x11: bool) -> Option<eframe::Result> {
+/// What ended the window in the middle of a frame. What draws it panics then, which is no fault of the program, but the event
+/// loop cannot be used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cut {
+    /// The device was lost.
+    Device,
+    /// The window system no longer knows the window.
+    Window,
+}
+
+/// Whether a panic comes from a window that is not there any more: winit 0.30 takes the X server's errors for its own.
+fn is_of_window(info: &std::panic::PanicHookInfo<'_>) -> bool {
+    info.location().is_some_and(|place| place.file().contains("winit") && place.file().contains("x11"))
+}
+
+/// One life of the window.
+fn open(options: &Options, ending: &Arc<Mutex<app::Ending>>, x11: bool) -> Result<eframe::Result, Cut> {
     let (theirs, opened) = (Arc::clone(ending), options.clone());
     let is_lost = {
         let ending = Arc::clone(ending);
@@ -105,28 +155,33 @@ fn open(options: &Options, ending: &Arc<Mutex<app::Ending>>, x11: bool) -> Optio
     };
     let usual: Arc<dyn Fn(&std::panic::PanicHookInfo<'_>) + Send + Sync> = std::panic::take_hook().into();
     let (told, lost) = (Arc::clone(&usual), is_lost.clone());
+    let gone = Arc::new(AtomicBool::new(false));
+    let is_gone = Arc::clone(&gone);
     std::panic::set_hook(Box::new(move |info| {
-        if !lost() {
+        if is_of_window(info) {
+            is_gone.store(true, Ordering::Release);
+        } else if !lost() {
             told(info);
         }
     }));
     let life = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         eframe::run_native(
             "wgattn",
-            native_options(x11),
+            native_options(x11, options.screenshot.is_some()),
             Box::new(move |cc| Ok(Box::new(App::with_ending(cc, opened, theirs)?))),
         )
     }));
     std::panic::set_hook(Box::new(move |info| usual(info)));
     match life {
-        Ok(result) => Some(result),
-        Err(_) if is_lost() => None,
+        Ok(result) => Ok(result),
+        Err(_) if is_lost() => Err(Cut::Device),
+        Err(_) if gone.load(Ordering::Acquire) => Err(Cut::Window),
         Err(panic) => std::panic::resume_unwind(panic),
     }
 }
 
 /// Keeps what the user made, and says where.
-fn lost_for_good(ending: &app::Ending) -> ExploreError {
+fn cut_short(why: &str, ending: &app::Ending) -> ExploreError {
     let latest = ending.latest.clone().unwrap_or_default();
     let kept = session::Session {
         document: latest.document.unwrap_or_default(),
@@ -140,10 +195,7 @@ fn lost_for_good(ending: &app::Ending) -> ExploreError {
         Some(Err(error)) => error.to_string(),
         None => "there is no place to keep the session".to_string(),
     };
-    ExploreError::Failed(format!(
-        "the graphics device was lost while a frame was drawn ({}); {after}",
-        ending.lost.as_deref().unwrap_or("no reason given")
-    ))
+    ExploreError::Failed(format!("{why}; {after}"))
 }
 
 /// Whether to insist on X11: Wayland is named but does not answer. A second try in one process is not possible.
@@ -172,11 +224,21 @@ fn display() -> Result<bool, ExploreError> {
     Ok(false)
 }
 
-fn native_options(x11: bool) -> eframe::NativeOptions {
+/// What the window asks of its device: all that the engine can use, and memory in small blocks. In large ones the room of a
+/// map with all pairs of tokens, once needed, would never be given back: a small texture that outlives it holds the whole
+/// block.
+pub fn device_descriptor(adapter: &wgpu::Adapter) -> wgpu::DeviceDescriptor<'static> {
+    wgpu::DeviceDescriptor {
+        memory_hints: wgpu::MemoryHints::MemoryUsage,
+        ..crate::backend::wgpu::WgpuBackend::device_descriptor(adapter)
+    }
+}
+
+fn native_options(x11: bool, photographed: bool) -> eframe::NativeOptions {
     let mut native = eframe::NativeOptions {
         viewport: eframe::egui::ViewportBuilder::default()
-            .with_inner_size(WINDOW_SIZE)
-            .with_min_inner_size([640.0, 420.0])
+            .with_inner_size(if photographed { SCREENSHOT_SIZE } else { WINDOW_SIZE })
+            .with_min_inner_size(LEAST_SIZE)
             .with_app_id("wgattn"),
         // Noise against bands in gradients: there are none here, and software drivers pay for it in every pixel.
         dithering: false,
@@ -185,7 +247,7 @@ fn native_options(x11: bool) -> eframe::NativeOptions {
     // A frame is shown as soon as it is drawn: frames are drawn only when something changed, and then without delay.
     native.wgpu_options.surface.present_mode = wgpu::PresentMode::AutoNoVsync;
     if let WgpuSetup::CreateNew(setup) = &mut native.wgpu_options.wgpu_setup {
-        setup.device_descriptor = Arc::new(crate::backend::wgpu::WgpuBackend::device_descriptor);
+        setup.device_descriptor = Arc::new(device_descriptor);
         // The order of the command line: discrete, integrated, virtual, software.
         setup.native_adapter_selector = Some(Arc::new(|adapters, surface| {
             let draws = |a: &&wgpu::Adapter| surface.is_none_or(|s| a.is_surface_supported(s));

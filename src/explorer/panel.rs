@@ -3,22 +3,21 @@
 //! What does not exist for a combination cannot be chosen, and says why where the pointer rests on it.
 
 use super::settings::{
-    Colours, Compute, Device, Fusion, LandmarkKind, Look, Range, Road, RowForm, Settings, Similarity,
+    Colours, Compute, Device, Fusion, LandmarkKind, Look, Range, Road, RowForm, Settings, Similarity, limits,
 };
 use super::snapshot::{LayerId, Snapshot};
 use super::widgets::{
-    BarColours, Choice, Number, choice, colour_bar, grouped, note, number_field, row, section, segments,
-    significant, slider, small_print, switch,
+    BarColours, Choice, Number, choice, colour_bar, note, number_field, row, section, segments, slider,
+    small_print, switch,
 };
-use crate::vision::grid::MAX_PATCH;
+use crate::numbers::{grouped, significant};
 use crate::vision::palette::Palette;
+use crate::words::plural;
 use eframe::egui::{self, Ui};
+use std::ops::RangeInclusive;
 
 /// Room for the bar to scroll with, in points.
 const SCROLL_WIDTH: f32 = 6.0;
-
-/// Most heads that can be asked for, as on the command line.
-const MOST_HEADS: f64 = 64.0;
 
 /// What the panel tells besides the settings themselves.
 #[derive(Clone, Debug, Default)]
@@ -204,14 +203,14 @@ fn landmarks(ui: &mut Ui, settings: &mut Settings, facts: &PanelFacts) {
             ],
             "",
         );
-        let side = Number::along(2.0..=16.0, f64::from(defaults.landmark_side)).whole().limits(1.0..=44.0);
+        let side = Number::along(2.0..=16.0, f64::from(defaults.landmark_side)).whole().limits(reals(&limits::LANDMARK_SIDE));
         slider(ui, "Grid side", "There are as many landmarks as this squared, of every kind.", &mut compute.landmark_side, &side);
         let count = compute.landmark_side * compute.landmark_side;
         let of = match facts.tokens {
-            Some((cols, rows)) => format!(" of {} tokens", grouped((cols * rows) as f64)),
+            Some((cols, rows)) => format!(" of {} {}", grouped((cols * rows) as f64), plural(cols * rows, "token", "tokens")),
             None => String::new(),
         };
-        note(ui, format!("{} landmarks{of}", grouped(f64::from(count))));
+        note(ui, format!("{} {}{of}", grouped(f64::from(count)), plural(count, "landmark", "landmarks")));
         let epsilon =
             Number::along(1e-6..=1.0, f64::from(defaults.epsilon)).logarithmic().limits(1e-9..=10.0);
         slider(
@@ -229,17 +228,23 @@ fn landmarks(ui: &mut Ui, settings: &mut Settings, facts: &PanelFacts) {
     }
 }
 
+fn reals(range: &RangeInclusive<u32>) -> RangeInclusive<f64> {
+    f64::from(*range.start())..=f64::from(*range.end())
+}
+
 fn tokens(ui: &mut Ui, settings: &mut Settings, facts: &PanelFacts) {
     let compute = &mut settings.compute;
     let defaults = Compute::default();
     let patch = Number::along(2.0..=32.0, f64::from(defaults.patch)).whole().unit(" px");
-    let patch = patch.limits(1.0..=f64::from(MAX_PATCH));
+    let patch = patch.limits(reals(&limits::PATCH));
     slider(ui, "Patch side", "Side of the square of pixels that a token sees.", &mut compute.patch, &patch);
-    let stride =
-        Number::along(1.0..=32.0, f64::from(defaults.stride)).whole().unit(" px").limits(1.0..=256.0);
+    let stride = Number::along(1.0..=32.0, f64::from(defaults.stride))
+        .whole()
+        .unit(" px")
+        .limits(reals(&limits::STRIDE));
     slider(ui, "Stride", "Distance of neighbouring tokens.", &mut compute.stride, &stride);
     let most = Number::along(256.0..=1_048_576.0, defaults.max_tokens as f64).whole().logarithmic();
-    let most = most.limits(1.0..=4_194_304.0);
+    let most = most.limits(reals(&limits::TOKENS));
     slider(
         ui,
         "Most tokens",
@@ -248,9 +253,16 @@ fn tokens(ui: &mut Ui, settings: &mut Settings, facts: &PanelFacts) {
         &most,
     );
     if let Some((cols, rows)) = facts.tokens {
-        note(ui, format!("{cols} × {rows} = {} tokens", grouped((cols * rows) as f64)));
+        note(
+            ui,
+            format!(
+                "{cols} × {rows} = {} {}",
+                grouped((cols * rows) as f64),
+                plural(cols * rows, "token", "tokens")
+            ),
+        );
     }
-    let heads = Number::along(1.0..=16.0, defaults.heads as f64).whole().limits(1.0..=MOST_HEADS);
+    let heads = Number::along(1.0..=16.0, defaults.heads as f64).whole().limits(reals(&limits::HEADS));
     let hover = "Each head compares other properties of the patches: lightness, colour, texture, place.";
     if slider(ui, "Heads", hover, &mut compute.heads, &heads)
         && let Fusion::Head(head) = &mut settings.look.fusion
@@ -343,7 +355,7 @@ fn range(ui: &mut Ui, look: &mut Look, facts: &PanelFacts) {
     match &mut look.range {
         Range::Fit => {}
         Range::Clip(share) => {
-            let number = Number::along(0.0..=20.0, 1.0).unit(" %").limits(0.0..=49.0);
+            let number = Number::along(0.0..=20.0, 1.0).unit(" %").limits(limits::CUT_OFF);
             slider(ui, "Cut off", "Share of the tokens beyond the end of the colours.", share, &number);
         }
         Range::Fixed(low, high) => {
@@ -373,8 +385,7 @@ fn range(ui: &mut Ui, look: &mut Look, facts: &PanelFacts) {
 }
 
 fn end_text(end: f32, log: bool) -> String {
-    let number = if log { 10.0_f64.powf(f64::from(end)) } else { f64::from(end) };
-    significant(number, 3)
+    significant(if log { 10.0_f64.powf(f64::from(end)) } else { f64::from(end) }, 3)
 }
 
 fn bar_colours(colours: Colours, found: Option<Palette>) -> BarColours {

@@ -1,9 +1,11 @@
 //! The numbers under the pointer: value, share and rank of a token in the row of the clicked query.
 
+use super::canvas::Canvas;
 use super::snapshot::{Row, Snapshot};
-use super::status::percent;
-use super::widgets::{grouped, small_print};
-use eframe::egui::{self, RichText, Ui};
+use super::widgets::small_print;
+use crate::numbers::{full, grouped, percent_decimals, percent_to};
+use crate::words::counted;
+use eframe::egui::{self, Pos2, Rect, RichText, Ui, Vec2};
 use glam::UVec2;
 
 /// A token's number in a row.
@@ -144,22 +146,23 @@ pub fn ui(ui: &mut Ui, probe: &Probe) {
             lines.extend(
                 probe.heads.iter().take(most).enumerate().map(|(h, e)| (format!("Head {}", h + 1), *e)),
             );
+            let decimals = percent_decimals(lines.iter().filter_map(|(_, entry)| entry.share));
             for (name, entry) in lines {
                 ui.label(text(name));
-                right(ui, text(number(entry.value)).monospace());
-                right(ui, text(entry.share.map_or("n/a".into(), percent)));
+                right(ui, text(full(entry.value)).monospace());
+                right(ui, text(percent_to(entry.share.unwrap_or(f64::NAN), decimals)));
                 right(ui, text(entry.rank.map_or("n/a".into(), |rank| grouped(rank as f64))));
                 ui.end_row();
             }
             if let Some(error) = probe.error() {
                 ui.label(text("Map − exact".to_string()));
-                right(ui, text(number(error)).monospace());
+                right(ui, text(full(error)).monospace());
                 ui.end_row();
             }
         },
     );
     if probe.heads.len() > 8 {
-        ui.label(text(format!("and {} heads more", probe.heads.len() - 8)).weak());
+        ui.label(text(format!("and {} more", counted(probe.heads.len() - 8, "head", "heads"))).weak());
     }
 }
 
@@ -167,12 +170,88 @@ fn right(ui: &mut Ui, text: RichText) {
     ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| ui.label(text));
 }
 
-/// Seven significant digits: what an f32 holds.
-fn number(value: f32) -> String {
-    match value {
-        v if v.is_nan() => "NaN".into(),
-        v if v.is_infinite() => if v > 0.0 { "+∞" } else { "−∞" }.into(),
-        v if v != 0.0 && !(1e-4..1e6).contains(&v.abs()) => format!("{v:.5e}"),
-        v => format!("{v:.6}"),
+/// Space between the numbers and the edge they stand at, in points.
+const MARGIN: f32 = 12.0;
+
+/// Space that is kept free round the pointer, in points.
+const ROUND_POINTER: f32 = 28.0;
+
+/// Upper left corner of the numbers, `size` points large, within `bounds`: the lower right of the picture under the pointer,
+/// or another corner where they would cover text or the pointer there.
+pub fn place(canvas: &Canvas, pointer: Option<Pos2>, size: Vec2, bounds: Rect) -> Pos2 {
+    let corners = |rect: Rect| {
+        let inside = rect.shrink(MARGIN);
+        [
+            egui::Align2::RIGHT_BOTTOM,
+            egui::Align2::LEFT_BOTTOM,
+            egui::Align2::RIGHT_TOP,
+            egui::Align2::LEFT_TOP,
+        ]
+        .map(|corner| corner.align_size_within_rect(size, inside).min)
+    };
+    let others = canvas.pictures.iter().copied().chain([bounds]);
+    let all = canvas.under_pointer.into_iter().chain(others).flat_map(corners);
+    let least = bounds.min + Vec2::splat(MARGIN);
+    let most = (bounds.max - Vec2::splat(MARGIN) - size).max(least);
+    let badness = |at: &Pos2| {
+        let space = Rect::from_min_size(*at, size);
+        let covers = |rect: &Rect| {
+            let both = space.intersect(*rect);
+            if both.is_positive() { both.area() } else { 0.0 }
+        };
+        // What is no picture is text, and so are captions over pictures; those are small, and count for more.
+        let beside = space.area() - canvas.pictures.iter().map(covers).sum::<f32>();
+        let over: f32 = canvas.texts.iter().map(covers).sum();
+        let pointed = pointer.is_some_and(|at| space.expand(ROUND_POINTER).contains(at));
+        beside.max(0.0) + 8.0 * over + if pointed { 4.0 * space.area() } else { 0.0 }
+    };
+    // Of equals the first.
+    all.map(|at| at.clamp(least, most)).min_by(|a, b| badness(a).total_cmp(&badness(b))).unwrap_or(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use eframe::egui::{pos2, vec2};
+
+    const BOUNDS: Rect = Rect { min: pos2(304.0, 24.0), max: pos2(1200.0, 690.0) };
+    const SIZE: Vec2 = vec2(280.0, 170.0);
+
+    fn canvas(pictures: &[Rect], texts: &[Rect], under: Rect) -> Canvas {
+        let mut canvas = Canvas::default();
+        (canvas.pictures, canvas.texts) = (pictures.to_vec(), texts.to_vec());
+        canvas.under_pointer = Some(under);
+        canvas
+    }
+
+    #[test]
+    fn numbers_stand_at_the_lower_right_and_make_way_for_the_pointer() {
+        let canvas = canvas(&[BOUNDS], &[], BOUNDS);
+        let at = |pointer| Rect::from_min_size(place(&canvas, Some(pointer), SIZE, BOUNDS), SIZE);
+        assert_eq!(at(pos2(400.0, 100.0)).max, BOUNDS.max - Vec2::splat(MARGIN));
+        let near = pos2(1100.0, 600.0);
+        assert!(!at(near).expand(ROUND_POINTER - 1.0).contains(near));
+    }
+
+    #[test]
+    fn numbers_cover_neither_figures_beside_pictures_nor_captions_on_them() {
+        let (left, right) = BOUNDS.split_left_right_at_fraction(0.5);
+        let cells = [left, right].map(|half| half.split_top_bottom_at_fraction(0.5));
+        let pictures = [cells[0].0, cells[1].0, cells[0].1];
+        let figures = cells[1].1;
+        let bar = Rect::from_min_size(figures.left_bottom() + vec2(-440.0, -40.0), vec2(190.0, 36.0));
+        for picture in pictures {
+            for part in [vec2(0.1, 0.1), vec2(0.9, 0.9), vec2(0.5, 0.5), vec2(0.9, 0.1)] {
+                let pointer = picture.min + part * picture.size();
+                let found = canvas(&pictures, &[bar], picture);
+                let space = Rect::from_min_size(place(&found, Some(pointer), SIZE, BOUNDS), SIZE);
+                assert!(BOUNDS.contains_rect(space), "{space:?}");
+                assert!(
+                    !space.intersects(figures.shrink(4.0)) && !space.intersects(bar),
+                    "{pointer:?}: {space:?}"
+                );
+                assert!(!space.contains(pointer));
+            }
+        }
     }
 }

@@ -3,8 +3,11 @@
 //! The last session is kept in the user's folder for data: `$XDG_DATA_HOME/wgattn` or `~/.local/share/wgattn` on Unix,
 //! `~/Library/Application Support/wgattn` on macOS, `%APPDATA%\wgattn` on Windows.
 
+mod limits;
+
 use super::document::Document;
 use crate::whole_file::write_whole;
+use crate::words::{plain, told};
 use eframe::egui;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -86,7 +89,7 @@ impl From<egui::ThemePreference> for Theme {
 #[non_exhaustive]
 pub enum SessionError {
     /// The file cannot be read.
-    #[error("session `{path}`: cannot read: {reason}")]
+    #[error("session `{path}`: cannot read: {}", told(.reason))]
     Read {
         /// The file.
         path: PathBuf,
@@ -94,7 +97,7 @@ pub enum SessionError {
         reason: io::Error,
     },
     /// The file cannot be written; what stood there is untouched.
-    #[error("session `{path}`: cannot write: {reason}; choose a folder that can be written")]
+    #[error("session `{path}`: cannot write: {}; choose a folder that can be written", plain(.reason))]
     Write {
         /// The file.
         path: PathBuf,
@@ -121,6 +124,23 @@ pub enum SessionError {
         /// Where it was moved to, if it was.
         kept: Option<PathBuf>,
     },
+    /// A number is not what it may be.
+    #[error(
+        "session `{path}`: {field}: expected {expected}, got {got}; correct it, or leave it out{}",
+        kept_text(.kept.as_ref())
+    )]
+    Number {
+        /// The file.
+        path: PathBuf,
+        /// Its place in the file: `document.settings.compute.lambda`.
+        field: &'static str,
+        /// What it may be.
+        expected: String,
+        /// What it is.
+        got: String,
+        /// Where the file was moved to, if it was.
+        kept: Option<PathBuf>,
+    },
     /// A number that JSON cannot hold.
     #[error("session: a setting is not a finite number; set it to another value")]
     NotFinite,
@@ -133,7 +153,7 @@ fn kept_text(kept: Option<&PathBuf>) -> String {
 impl Session {
     /// Saves it to `path`, whole or not at all.
     ///
-    /// Errors: every variant of [`SessionError`] except `Read` and `Damaged`; `Newer` for a file there that a newer
+    /// Errors: every variant of [`SessionError`] except `Read`, `Damaged` and `Number`; `Newer` for a file there that a newer
     /// program wrote, which is not replaced.
     pub fn save(&self, path: &Path) -> Result<(), SessionError> {
         let session = Self { version: VERSION, ..self.clone() };
@@ -153,7 +173,7 @@ impl Session {
 
     /// Reads the session at `path`.
     ///
-    /// Errors: `Read`, `Newer`, `Damaged`; the file is left as it is.
+    /// Errors: `Read`, `Newer`, `Damaged`, `Number`; the file is left as it is.
     pub fn load(path: &Path) -> Result<Self, SessionError> {
         let text = read_text(path).map_err(|reason| SessionError::Read { path: path.into(), reason })?;
         let damaged = |reason: String| SessionError::Damaged { path: path.into(), reason, kept: None };
@@ -164,6 +184,9 @@ impl Session {
         let value: serde_json::Value = serde_json::from_str(&text).map_err(|e| damaged(e.to_string()))?;
         if !value.get("version").is_some_and(serde_json::Value::is_u64) {
             return Err(damaged("it has no version".into()));
+        }
+        if let Some(limits::Wrong { field, expected, got }) = limits::wrong_number(&value) {
+            return Err(SessionError::Number { path: path.into(), field, expected, got, kept: None });
         }
         // From the text rather than from the value: then errors tell line and column.
         serde_json::from_str(&text).map_err(|e| damaged(e.to_string()))
@@ -183,6 +206,10 @@ impl Session {
             Err(SessionError::Damaged { path, reason, .. }) => {
                 let kept = keep_aside(&path);
                 Err(SessionError::Damaged { path, reason, kept })
+            }
+            Err(SessionError::Number { path, field, expected, got, .. }) => {
+                let kept = keep_aside(&path);
+                Err(SessionError::Number { path, field, expected, got, kept })
             }
             Err(other) => Err(other),
         }

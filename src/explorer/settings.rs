@@ -3,9 +3,27 @@
 
 use crate::attention::{Attention, Landmarks, Normalisation};
 use crate::error::{Error, Result};
-use crate::vision::grid::{DEFAULT_MAX_TOKENS, DEFAULT_PATCH};
+use crate::vision::grid::{DEFAULT_MAX_TOKENS, DEFAULT_PATCH, MAX_PATCH};
 use crate::vision::scene::{MapKernel, MapPath, RowNormalisation, SceneOptions};
 use serde::{Deserialize, Serialize};
+
+/// What numbers may be: nothing else can be typed, and a session with anything else is refused.
+pub mod limits {
+    use std::ops::RangeInclusive;
+
+    /// Side of the landmark grid.
+    pub const LANDMARK_SIDE: RangeInclusive<u32> = 1..=44;
+    /// Side of a patch in working pixels.
+    pub const PATCH: RangeInclusive<u32> = 1..=super::MAX_PATCH;
+    /// Distance of neighbouring tokens in working pixels.
+    pub const STRIDE: RangeInclusive<u32> = 1..=256;
+    /// Most tokens.
+    pub const TOKENS: RangeInclusive<u32> = 1..=4_194_304;
+    /// Heads, as on the command line.
+    pub const HEADS: RangeInclusive<u32> = 1..=64;
+    /// Share that is cut off at an end of the colours, in percent.
+    pub const CUT_OFF: RangeInclusive<f64> = 0.0..=49.0;
+}
 
 /// Settings of the explorer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -225,7 +243,7 @@ impl Compute {
     ///
     /// Errors: numbers out of range.
     pub fn scene(&self) -> Result<SceneOptions> {
-        if self.landmark_side == 0 || self.landmark_side > 44 {
+        if !limits::LANDMARK_SIDE.contains(&self.landmark_side) {
             let got = self.landmark_side;
             return Err(Error::value("side of the landmark grid", "1 to 44", got, "49 landmarks are side 7"));
         }

@@ -196,6 +196,8 @@ pub struct Snapshot {
     pub parity: Option<Arc<Parity>>,
     /// Why there is no parity although it was asked for.
     pub no_parity: Option<String>,
+    /// Keys that the mask hides from the query; `None` where no mask is in force.
+    pub hidden_keys: Option<usize>,
     /// Tokens that outshine all others in the fused row.
     pub sinks: Vec<usize>,
     /// What ran, and the times of every pass where asked for.

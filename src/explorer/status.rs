@@ -1,9 +1,11 @@
 //! The status bar: what computes, how much, how fast, how exactly, and what is going on, in one line that never moves.
 
 use super::snapshot::Snapshot;
-use super::widgets::{badge, grouped, significant, small_print};
+use super::widgets::{badge, small_print};
 use crate::backend::{DeviceInfo, DeviceKind, TimingSource};
 use crate::graph::human_bytes;
+use crate::numbers::{grouped, percent, seconds};
+use crate::words::{counted, plural};
 use eframe::egui::{self, Align, Layout, RichText, Ui};
 use std::time::Duration;
 
@@ -59,6 +61,8 @@ pub struct StatusFacts {
     pub tokens: Option<(usize, usize)>,
     /// Landmarks; 0 on the exact road.
     pub landmarks: Option<u32>,
+    /// Keys that a mask hides from the query; `None` where none is in force.
+    pub hidden_keys: Option<usize>,
     /// Milliseconds on the device.
     pub device_ms: Option<f64>,
     /// Where they come from.
@@ -94,6 +98,7 @@ impl StatusFacts {
             copied: !s.on_window_device,
             tokens: Some((s.grid.cols(), s.grid.rows())),
             landmarks: Some(s.landmarks),
+            hidden_keys: s.hidden_keys,
             device_ms: Some(1e3 * seconds),
             timing: Some(if steps.is_empty() { TimingSource::Wall } else { s.timings.source }),
             cpu_ms: Some(1e3 * s.timings.cpu_seconds),
@@ -227,16 +232,28 @@ fn items(facts: &StatusFacts) -> Vec<(String, String)> {
     let mut list: Vec<(String, String)> = Vec::new();
     let mut item = |text: &str, hover: &str| list.push((text.to_string(), hover.to_string()));
     if let Some((cols, rows)) = facts.tokens {
-        let text = format!("{cols} × {rows} = {} tokens", grouped((cols * rows) as f64));
+        let text = format!(
+            "{cols} × {rows} = {} {}",
+            grouped((cols * rows) as f64),
+            plural(cols * rows, "token", "tokens")
+        );
         item(&text, "Columns and rows of tokens over the picture.");
     }
     match facts.landmarks {
         Some(0) => item("exact rows", "The query meets every key."),
-        Some(count) => item(&format!("{count} landmarks"), "Rows are computed through these."),
+        Some(count) => item(&counted(count, "landmark", "landmarks"), "Rows are computed through these."),
         None => {}
     }
-    let gpu = facts.device_ms.map(|ms| format!("GPU {}", milliseconds(ms)));
-    let cpu = facts.cpu_ms.map(|ms| format!("CPU {}", milliseconds(ms)));
+    if let (Some(hidden), Some((cols, rows))) = (facts.hidden_keys, facts.tokens) {
+        let text =
+            format!("mask hides {} of {} tokens", grouped(hidden as f64), grouped((cols * rows) as f64));
+        item(
+            &text,
+            "Keys that the painted mask hides from the clicked query: the mask topology view shows which.",
+        );
+    }
+    let gpu = facts.device_ms.map(|ms| format!("GPU {}", seconds(ms / 1e3)));
+    let cpu = facts.cpu_ms.map(|ms| format!("CPU {}", seconds(ms / 1e3)));
     if gpu.is_some() || cpu.is_some() {
         let times: Vec<String> = gpu.into_iter().chain(cpu).collect();
         let from = facts.timing.map_or_else(String::new, |source| format!(" ({source})"));
@@ -254,7 +271,7 @@ fn items(facts: &StatusFacts) -> Vec<(String, String)> {
         ApproximationError::Unknown | ApproximationError::Exact => {}
     }
     if let Some(latency) = facts.latency {
-        let text = format!("{} latency", milliseconds(1e3 * latency.as_secs_f64()));
+        let text = format!("{} latency", seconds(latency.as_secs_f64()));
         item(&text, "From the last change to the new map.");
     }
     if let Some(bytes) = facts.memory {
@@ -290,25 +307,4 @@ fn text_width(ui: &Ui, text: &str) -> f32 {
 
 fn small(ui: &Ui, text: &str) -> RichText {
     RichText::new(text).size(small_print(ui))
-}
-
-/// Milliseconds, or seconds from ten of them up.
-pub fn milliseconds(ms: f64) -> String {
-    match ms {
-        ms if !ms.is_finite() => "n/a".to_string(),
-        ms if ms >= 1e4 => format!("{:.1} s", ms / 1e3),
-        ms if ms >= 100.0 => format!("{ms:.0} ms"),
-        ms if ms >= 10.0 => format!("{ms:.1} ms"),
-        ms => format!("{ms:.2} ms"),
-    }
-}
-
-/// A share in percent; very small ones as powers of ten.
-pub fn percent(share: f64) -> String {
-    let percent = 100.0 * share;
-    match percent {
-        p if !p.is_finite() => "n/a".to_string(),
-        p if p != 0.0 && p.abs() < 0.01 => format!("{p:.0e} %"),
-        p => format!("{} %", significant(p, 3)),
-    }
 }

@@ -1,8 +1,9 @@
 //! The engine's textures and the photograph, as egui draws them: registered once, updated in place.
 
+use super::quad::{Over, Quads};
 use super::snapshot::Layer;
 use crate::vision::image::Photo;
-use eframe::egui::TextureId;
+use eframe::egui::{Painter, Rect, TextureId};
 use eframe::egui_wgpu::RenderState;
 use glam::UVec2;
 use std::collections::HashMap;
@@ -22,18 +23,25 @@ pub struct Picture {
     texture: wgpu::Texture,
 }
 
+/// A photograph, and a layer over it: its texture, and whether it is drawn smooth.
+type Pair = (wgpu::Texture, Option<(wgpu::Texture, bool)>);
+
 /// Everything that is registered with egui's renderer.
 pub struct Textures {
     state: RenderState,
     photo: Option<Picture>,
     layers: HashMap<(wgpu::Texture, bool), (TextureId, u64)>,
+    quads: Quads,
+    /// The photograph with each layer that was drawn over it, and when it was drawn last.
+    pairs: HashMap<Pair, (wgpu::BindGroup, u64)>,
     frame: u64,
 }
 
 impl Textures {
     /// Nothing yet.
     pub fn new(state: RenderState) -> Self {
-        Self { state, photo: None, layers: HashMap::new(), frame: 0 }
+        let quads = Quads::new(&state);
+        Self { state, photo: None, layers: HashMap::new(), quads, pairs: HashMap::new(), frame: 0 }
     }
 
     /// egui's renderer and its device.
@@ -57,6 +65,8 @@ impl Textures {
         let mut shown = match kept {
             Some(shown) if same(&shown) => shown,
             old => {
+                // They would hold a photograph that is drawn no more.
+                self.pairs.clear();
                 let mut renderer = self.state.renderer.write();
                 if let Some(old) = old {
                     renderer.free_texture(&old.id);
@@ -88,10 +98,28 @@ impl Textures {
         entry.0
     }
 
+    /// Draws the photograph over `rect`, in points, and over it a layer: where that lies, its opacity (0…1), and whether it is
+    /// drawn smooth or in flat squares. Every pixel is written once: it is much cheaper than two images.
+    pub fn draw(&mut self, painter: &Painter, rect: Rect, layer: Option<(&Layer, Rect, f32, bool)>) {
+        let Some(photo) = &self.photo else { return };
+        let (device, frame) = (&self.state.device, self.frame);
+        let over = layer.map(|(_, rect, opacity, _)| Over { rect, opacity });
+        let key = layer.map(|(layer, _, _, smooth)| (layer.texture.clone(), smooth));
+        let pair = self.pairs.entry((photo.texture.clone(), key));
+        let entry = pair.or_insert_with_key(|(photo, layer)| {
+            let layer = layer.as_ref().map(|(texture, smooth)| (texture, *smooth));
+            (self.quads.textures(device, photo, layer), frame)
+        });
+        entry.1 = frame;
+        painter.add(self.quads.draw(device, entry.0.clone(), (rect, painter.clip_rect()), over));
+    }
+
     /// Ends a frame: what was not drawn for a while is given back.
     pub fn end_frame(&mut self) {
         self.frame += 1;
         let (frame, state) = (self.frame, &self.state);
+        self.quads.end_frame();
+        self.pairs.retain(|_, (_, used)| frame - *used < 120);
         self.layers.retain(|_, (id, used)| {
             let keep = frame - *used < 120;
             if !keep {

@@ -4,7 +4,7 @@
 use super::settings::{Compute, Fusion, Look, Settings};
 use super::views::{TourPage, View};
 use super::widgets::{formula, small_print};
-use eframe::egui::{self, Context, RichText, Ui};
+use eframe::egui::{self, Context, Key, Modifiers, RichText, Ui};
 
 /// A page with the view it is about.
 #[derive(Clone, Debug)]
@@ -59,6 +59,8 @@ pub struct Tour {
     at: usize,
     /// The page that was set up last, so that it happens once.
     prepared: Option<usize>,
+    /// Whether Esc ended it in this frame.
+    left: bool,
 }
 
 impl Tour {
@@ -70,6 +72,32 @@ impl Tour {
     /// Whether it is under way.
     pub fn is_open(&self) -> bool {
         self.open
+    }
+
+    /// Takes the keys that turn its pages, and Esc, which ends it, while it is open: arrows, page up and down.
+    ///
+    /// Call it before any other keys are looked at. Text fields, menus and drags keep theirs, and a control that has the
+    /// keyboard keeps its arrows.
+    pub fn take_keys(&mut self, ctx: &Context, pages: usize) {
+        let busy = ctx.text_edit_focused() || egui::Popup::is_any_open(ctx);
+        if !self.open || busy || ctx.input(|input| input.pointer.any_down()) {
+            return;
+        }
+        let focused = ctx.memory(|memory| memory.focused().is_some());
+        let pressed = |keys: &[Key]| {
+            let one = |key: &Key| ctx.input_mut(|input| input.consume_key(Modifiers::NONE, *key));
+            keys.iter().filter(|key| one(key)).count()
+        };
+        let arrows = if focused { 0 } else { 2 };
+        let next = [Key::ArrowRight, Key::ArrowDown, Key::PageDown];
+        let back = [Key::ArrowLeft, Key::ArrowUp, Key::PageUp];
+        let (next, back) = (pressed(&next[2 - arrows..]), pressed(&back[2 - arrows..]));
+        if next > 0 {
+            self.at = (self.at + 1).min(pages.saturating_sub(1));
+        } else if back > 0 {
+            self.at = self.at.saturating_sub(1);
+        }
+        self.left = pressed(&[Key::Escape]) > 0;
     }
 
     /// Draws the window, and changes the settings to those of a page when it is turned to.
@@ -88,7 +116,7 @@ impl Tour {
             requests.extend(page.view.map(TourRequest::OpenView));
         }
         let screen = ctx.content_rect();
-        let mut open = true;
+        let mut open = !self.left;
         let mut turn = None;
         egui::Window::new("Guided tour")
             .open(&mut open)

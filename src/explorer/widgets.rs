@@ -3,6 +3,7 @@
 //!
 //! Every number can be dragged, typed, dragged finely with Shift, and set back to its default by a double click.
 
+use crate::numbers::{grouped, significant};
 use crate::vision::palette::Palette;
 use eframe::egui::emath::Numeric;
 use eframe::egui::text::{LayoutJob, TextFormat};
@@ -112,39 +113,6 @@ impl Number {
     }
 }
 
-/// A whole number with its thousands apart: `16 384`.
-pub fn grouped(value: f64) -> String {
-    let digits = format!("{:.0}", value.abs());
-    let mut text = String::from(if value < 0.0 { "−" } else { "" });
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            // A thin space, which the parser of numbers skips like any other.
-            text.push('\u{2009}');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// A number with so many significant digits and no zeros behind: `0.001`, `12.5`, `3.2e-7`.
-pub fn significant(value: f64, digits: usize) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return format!("{value}");
-    }
-    let exponent = value.abs().log10().floor() as i32;
-    if !(-4..6).contains(&exponent) {
-        let text = format!("{value:.*e}", digits.saturating_sub(1));
-        let (mantissa, power) = text.split_once('e').unwrap_or((&text, "0"));
-        return format!("{}e{power}", trimmed(mantissa));
-    }
-    let decimals = (digits as i32 - 1 - exponent).max(0) as usize;
-    trimmed(&format!("{value:.decimals$}")).to_string()
-}
-
-fn trimmed(text: &str) -> &str {
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
-}
-
 /// A section that folds away under its title.
 pub fn section<R>(ui: &mut Ui, title: &str, open: bool, body: impl FnOnce(&mut Ui) -> R) -> Option<R> {
     ui.add_space(2.0);
@@ -211,8 +179,14 @@ pub fn slider<N: Numeric>(ui: &mut Ui, label: &str, hover: &str, value: &mut N, 
         {
             now = default;
         }
-        rail.on_hover_text(&help);
-        number_field(ui, label, &mut now, number, NUMBER_WIDTH).on_hover_text(&help);
+        let field = number_field(ui, label, &mut now, number, NUMBER_WIDTH);
+        for part in [rail, field] {
+            // A tip waits for the pointer to rest and has frame after frame drawn meanwhile; it would not be shown in a drag
+            // anyway, and a map that is under way on the same device would be late for it.
+            if !(part.dragged() && ui.input(|i| i.pointer.is_decidedly_dragging())) {
+                part.on_hover_text(&help);
+            }
+        }
     });
     if let (true, Some(default)) = (label.double_clicked(), number.default) {
         now = default;
@@ -523,19 +497,6 @@ fn script(letter: char) -> Option<(char, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_read_as_people_write_them() {
-        assert_eq!(significant(0.001, 4), "0.001");
-        assert_eq!(significant(f64::from(0.72_f32), 4), "0.72");
-        assert_eq!(significant(12.5, 4), "12.5");
-        assert_eq!(significant(-1234.56, 4), "-1235");
-        assert_eq!(significant(3.2e-7, 4), "3.2e-7");
-        assert_eq!(significant(0.0, 4), "0");
-        assert_eq!(significant(f64::NAN, 4), "NaN");
-        assert_eq!(grouped(16_384.0), "16\u{2009}384");
-        assert_eq!(grouped(512.0), "512");
-    }
 
     #[test]
     fn a_place_on_a_logarithmic_rail_goes_there_and_back() {

@@ -2,6 +2,7 @@
 
 use super::{Kind, Schedule, Step};
 use crate::tensor::Tensor;
+use crate::words::counted;
 use std::fmt::{self, Write as _};
 
 /// Bytes with a unit, as people read them.
@@ -84,10 +85,10 @@ impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "schedule \"{}\": {} steps, {} slots, {} transient ({} without sharing), {} dropped",
+            "schedule \"{}\": {}, {}, {} transient ({} without sharing), {} dropped",
             self.label,
-            self.steps.len(),
-            self.slots.len(),
+            counted(self.steps.len(), "step", "steps"),
+            counted(self.slots.len(), "slot", "slots"),
             human_bytes(self.transient_bytes()),
             human_bytes(self.transient_bytes_unshared()),
             self.dropped.len()

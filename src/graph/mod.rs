@@ -9,6 +9,7 @@ mod schedule;
 use crate::error::{Error, Result};
 use crate::kernel::{Access, Caps, KernelParams, KernelSpec, Port};
 use crate::tensor::{DType, Dims, HostTensor, Shape, Tensor};
+use crate::words::counted;
 pub use dump::human_bytes;
 #[cfg(feature = "wgpu")]
 pub(crate) use schedule::device_bytes;
@@ -160,7 +161,7 @@ impl Graph {
             let name = self.resolve(tensor)?.1;
             return Err(Error::value(
                 format!("reshape of `{name}`"),
-                format!("{} elements as in {}", tensor.shape.len(), tensor.shape),
+                format!("{} as in {}", counted(tensor.shape.len(), "element", "elements"), tensor.shape),
                 shape,
                 "give a shape of the same size",
             ));
@@ -230,7 +231,11 @@ impl Graph {
         let at = Location::caller();
         let wrong = |message: String| Error::Arguments { kernel: kernel.name.into(), message, at };
         if args.len() != kernel.ports.len() {
-            return Err(wrong(format!("has {} ports, got {} tensors", kernel.ports.len(), args.len())));
+            return Err(wrong(format!(
+                "has {}, got {}",
+                counted(kernel.ports.len(), "port", "ports"),
+                counted(args.len(), "tensor", "tensors")
+            )));
         }
         if params.len() != 4 * kernel.params.len() {
             return Err(wrong(format!(

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::kernel::{Access, KernelParams, KernelSpec};
 use crate::tensor::{DType, Dims, HostData, HostTensor, Shape};
+use crate::words::counted;
 use std::sync::Arc;
 
 /// A floating-point type that references compute in.
@@ -191,7 +192,7 @@ impl<T: Real> HostArgs<T> {
                 return Err(Error::Interface {
                     kernel: format!("{} (reference)", self.spec.name),
                     port: port.name.into(),
-                    reason: format!("has {got} elements for shape {shape}"),
+                    reason: format!("has {} for shape {shape}", counted(got, "element", "elements")),
                 });
             }
         }

@@ -16,6 +16,7 @@ use image::{AnimationDecoder as _, Frames, ImageDecoder as _, ImageError, ImageF
 use super::video::starts_with;
 use super::{Frame, Kind, Next, Source, SourceError, file_name};
 use crate::vision::image::{MAX_DECODED_BYTES, Photo};
+use crate::words::plain;
 
 /// Frames decoded ahead.
 const AHEAD: usize = 2;
@@ -54,7 +55,7 @@ impl Animation {
         let file: Arc<[u8]> = std::fs::read(path)
             .map_err(|e| SourceError::Read {
                 what: path.display().to_string(),
-                reason: e.to_string(),
+                reason: plain(e),
                 remedy: "check the path and its permissions",
             })?
             .into();

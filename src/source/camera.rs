@@ -5,6 +5,7 @@
 //! even YUYV fits 30 frames a second through USB 2. V4L2 says that such data is BT.601 in the limited range unless a
 //! driver states otherwise.
 
+use crate::words::plain;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -174,7 +175,7 @@ impl Slot {
                     state.newest = Some(RawFrame { format, width, height, stride, range, matrix, bytes });
                 }
                 Ok(None) => state.marked_corrupt += 1,
-                Err(error) => state.lost = Some(error.to_string()),
+                Err(error) => state.lost = Some(plain(error)),
             }
             let lost = state.lost.is_some();
             drop(state);
@@ -193,7 +194,7 @@ fn refused(path: &Path, error: &io::Error) -> SourceError {
         io::ErrorKind::ResourceBusy => "close the program that uses it",
         _ => "try another device",
     };
-    SourceError::Read { what: format!("camera {}", path.display()), reason: error.to_string(), remedy }
+    SourceError::Read { what: format!("camera {}", path.display()), reason: plain(error), remedy }
 }
 
 /// The device with the lowest number that says it captures video; one that cannot be asked is left to say why itself.

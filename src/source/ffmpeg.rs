@@ -3,6 +3,7 @@
 //! It is run as a child process that writes YUV4MPEG2 into a pipe, and is ended with the source. Going to a frame far
 //! away starts it again at that time, which is exact for videos of a constant frame rate.
 
+use crate::words::plain;
 use std::fmt::Debug;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -68,7 +69,7 @@ pub(crate) fn start_error(error: &std::io::Error, program: &str, what: &Path) ->
         }
         _ => SourceError::Read {
             what: format!("{what} with `{program}`"),
-            reason: error.to_string(),
+            reason: plain(error),
             remedy: INSTALL,
         },
     }
@@ -250,7 +251,7 @@ impl Writing {
 
     /// Waits for it after its pipe was closed. The error is what it says if it failed.
     pub(crate) fn finish(mut self) -> Result<(), String> {
-        let status = self.child.wait().map_err(|e| e.to_string())?;
+        let status = self.child.wait().map_err(plain)?;
         let words = self.complaint.take().and_then(|c| c.join().ok()).unwrap_or_default();
         match status.success() {
             true => Ok(()),

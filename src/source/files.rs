@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{DEFAULT_FRAME_TIME, Frame, Kind, Next, Source, SourceError, file_name};
 use crate::vision::image::Photo;
+use crate::words::plain;
 
 /// Suffixes of pictures that [`Photo::open`] reads.
 const PICTURE_SUFFIXES: [&str; 8] = ["png", "jpg", "jpeg", "webp", "gif", "bmp", "tif", "tiff"];
@@ -249,7 +250,7 @@ impl Numbered {
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, SourceError> {
     let refused = |e: std::io::Error| SourceError::Read {
         what: format!("folder {}", folder.display()),
-        reason: e.to_string(),
+        reason: plain(e),
         remedy: "check the path and its permissions",
     };
     std::fs::read_dir(folder)

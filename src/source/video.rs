@@ -2,6 +2,7 @@
 //!
 //! 4:2:0, 4:2:2, 4:4:4 and grey, 8, 10 and 12 bits. The range is what `XCOLORRANGE` says, limited where it says nothing.
 
+use crate::words::{counted, plain};
 use std::fmt::{self, Debug};
 use std::fs::File;
 use std::io::{BufReader, Cursor, Read, Seek as _, SeekFrom};
@@ -81,9 +82,12 @@ fn header(stream: &mut dyn Read, name: &str) -> Result<Vec<u8>, SourceError> {
             Ok(1) if line.len() < MAX_HEADER => line.push(byte[0]),
             Ok(1) => return Err(damaged(format!("its header has no end within {MAX_HEADER} bytes"))),
             Ok(_) => {
-                return Err(damaged(format!("the stream ends in its header after {} bytes", line.len())));
+                return Err(damaged(format!(
+                    "the stream ends in its header after {}",
+                    counted(line.len(), "byte", "bytes")
+                )));
             }
-            Err(e) => return Err(damaged(e.to_string())),
+            Err(e) => return Err(damaged(plain(e))),
         }
     }
     Ok(line)
@@ -187,8 +191,11 @@ impl Y4m {
                 let got = self.bytes_read.load(Ordering::Relaxed) - before;
                 match e {
                     y4m::Error::EOF if got == 0 => Ok(None),
-                    y4m::Error::EOF => Err(damaged(format!("the stream ends inside it, after {got} bytes"))),
-                    e => Err(damaged(e.to_string())),
+                    y4m::Error::EOF => Err(damaged(format!(
+                        "the stream ends inside it, after {}",
+                        counted(got, "byte", "bytes")
+                    ))),
+                    e => Err(damaged(plain(e))),
                 }
             }
         }
@@ -286,7 +293,7 @@ fn open_at(path: &Path, position: u64) -> Result<File, SourceError> {
     let opened = File::open(path).and_then(|mut file| file.seek(SeekFrom::Start(position)).map(|_| file));
     opened.map_err(|e| SourceError::Read {
         what: path.display().to_string(),
-        reason: e.to_string(),
+        reason: plain(e),
         remedy: "check the path and its permissions",
     })
 }

@@ -19,6 +19,7 @@
 //! * **texture**: principal components of the patches, less the patch mean: fine structure;
 //! * **position**: (x, y) projected onto directions spread over the half circle, for the same reason as chroma.
 
+use crate::words::counted;
 use glam::DVec2;
 use rayon::prelude::*;
 
@@ -65,7 +66,7 @@ pub enum FeatureError {
         rows: usize,
     },
     /// An array has the wrong number of values.
-    #[error("features: `{what}` wants {expected} values ([h, n, d]), got {got}")]
+    #[error("features: `{what}` wants {} ([h, n, d]), got {got}", counted(*.expected, "value", "values"))]
     Length {
         /// Which array.
         what: &'static str,

@@ -5,6 +5,7 @@
 //! it reaches over the edge it repeats the nearest edge pixel. If there would be more tokens than allowed, the
 //! picture is reduced by an area average first, so that stride and patch grow in photograph pixels.
 
+use crate::words::counted;
 use glam::{DVec2, UVec2};
 
 /// Largest patch side in pixels: a patch vector then has 12 288 numbers.
@@ -207,12 +208,12 @@ impl TokenGrid {
         self.grew().then(|| {
             let (stride, patch) = (self.effective_stride(), self.effective_patch());
             format!(
-                "picture reduced from {}x{} to {}x{} to keep to {} tokens: stride is {:.1} and patch {:.1} photograph pixels (allow more tokens for finer ones)",
+                "picture reduced from {}x{} to {}x{} to keep to {}: stride is {:.1} and patch {:.1} photograph pixels (allow more tokens for finer ones)",
                 self.photo_size.x,
                 self.photo_size.y,
                 self.working_size.x,
                 self.working_size.y,
-                self.tokens(),
+                counted(self.tokens(), "token", "tokens"),
                 stride.max_element(),
                 patch.max_element()
             )

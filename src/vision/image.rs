@@ -4,6 +4,7 @@
 //! its suffix. [`Photo::working`] gives the picture in linear light at the size the tokens need,
 //! [`Photo::display`] gives 8-bit sRGB rows to draw on.
 
+use crate::words::plain;
 use std::path::Path;
 
 use glam::UVec2;
@@ -110,7 +111,7 @@ impl Photo {
         let path = path.as_ref();
         let name = path.display().to_string();
         let read_error = |reason: String| ImageError::Read { name: name.clone(), reason };
-        let metadata = std::fs::metadata(path).map_err(|e| read_error(e.to_string()))?;
+        let metadata = std::fs::metadata(path).map_err(|e| read_error(plain(e)))?;
         if metadata.is_dir() {
             return Err(read_error("it is a folder, expected a file".to_owned()));
         }
@@ -124,7 +125,7 @@ impl Photo {
                 "the file has {found} bytes, at most {MAX_DECODED_BYTES} are read"
             )));
         }
-        let bytes = std::fs::read(path).map_err(|e| read_error(e.to_string()))?;
+        let bytes = std::fs::read(path).map_err(|e| read_error(plain(e)))?;
         Self::decode(&bytes, &name)
     }
 

@@ -2,6 +2,7 @@
 //!
 //! The photograph is drawn in grey beneath, so that every hue in the picture belongs to the map.
 
+use crate::words::{counted, plain};
 use std::io::{Cursor, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -28,7 +29,7 @@ const INK: [u8; 3] = [20, 20, 20];
 #[non_exhaustive]
 pub enum OverlayError {
     /// The map does not belong to the grid.
-    #[error("overlay: the map wants [rows, cols] = [{rows}, {cols}], {expected} values, got {got}")]
+    #[error("overlay: the map wants [rows, cols] = [{rows}, {cols}], {}, got {got}", counted(*.expected, "value", "values"))]
     MapLength {
         /// Rows of tokens.
         rows: usize,
@@ -231,11 +232,13 @@ pub fn save_picture(picture: &RgbImage, path: impl AsRef<Path>) -> Result<(), Ov
     written.map_err(|e| {
         // Only a file of ours can be at `part`. If it cannot be removed either, the first reason is the one to tell.
         let left = if e.kind() != std::io::ErrorKind::AlreadyExists && part.exists() {
-            std::fs::remove_file(&part).err().map(|r| format!(" (`{}` is left: {r})", part.display()))
+            std::fs::remove_file(&part)
+                .err()
+                .map(|r| format!(" (`{}` is left: {})", part.display(), plain(r)))
         } else {
             None
         };
-        fail(format!("{e}{}", left.unwrap_or_default()))
+        fail(format!("{}{}", plain(e), left.unwrap_or_default()))
     })
 }
 

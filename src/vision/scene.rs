@@ -16,8 +16,10 @@ use crate::kernels::attention::{exact_attention, exact_map, exact_row};
 use crate::kernels::image::{oklab, patchify};
 use crate::kernels::laplacian::pool_tokens;
 use crate::kernels::linalg::matmul::{self, Inputs};
+use crate::numbers::significant;
 use crate::params::NoParams;
 use crate::tensor::{DType, HostData, HostTensor, Shape, Tensor};
+use crate::words::{counted, plural};
 use glam::UVec2;
 
 /// Tokens whose patches are held at once, at most (but never less than a row of the grid).
@@ -361,8 +363,9 @@ pub(crate) fn plan_rows(options: &SceneOptions, grid: &TokenGrid) -> Result<RowP
             let small = exact_form && (grid.tokens() as u64 <= 2 * wanted || grid.tokens() <= 2);
             if small {
                 notice = Some(format!(
-                    "{} tokens are at most twice the landmarks: the exact kernel is used instead of Nyström",
-                    grid.tokens()
+                    "{} {} at most twice the landmarks: the exact kernel is used instead of Nyström",
+                    counted(grid.tokens(), "token", "tokens"),
+                    plural(grid.tokens(), "is", "are")
                 ));
             }
             small
@@ -416,13 +419,18 @@ pub(crate) fn check(options: &SceneOptions) -> Result<(), Error> {
         return Err(Error::value(
             "lambda",
             "a finite number > 0",
-            lambda,
+            significant(f64::from(lambda), 7),
             "leave it out to have it chosen from the picture",
         ));
     }
     let epsilon = options.attention.epsilon;
     if !(epsilon.is_finite() && epsilon > 0.0) {
-        return Err(Error::value("epsilon", "a finite number > 0", epsilon, "use 1e-3"));
+        return Err(Error::value(
+            "epsilon",
+            "a finite number > 0",
+            significant(f64::from(epsilon), 7),
+            "use 1e-3",
+        ));
     }
     Ok(())
 }

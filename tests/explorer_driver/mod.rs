@@ -1,4 +1,5 @@
 //! The explorer in a test harness, driven as a user would.
+#![allow(dead_code, reason = "each test program uses a part of this")]
 
 use eframe::egui::{self, Modifiers, PointerButton, Pos2, vec2};
 use egui_kittest::Harness;
@@ -22,10 +23,15 @@ pub(crate) fn open_scaled(options: Options, size: egui::Vec2, scale: f32) -> Har
 }
 
 /// lavapipe where it is, so that pictures compare; otherwise whatever the harness prefers. Asks no more of the device than the
-/// default limits.
+/// default limits; memory comes in small blocks, as in the window.
 pub(crate) fn graphics() -> eframe::egui_wgpu::WgpuSetup {
     let mut setup = egui_kittest::wgpu::default_wgpu_setup();
     if let eframe::egui_wgpu::WgpuSetup::CreateNew(new) = &mut setup {
+        let usual = std::sync::Arc::clone(&new.device_descriptor);
+        new.device_descriptor = std::sync::Arc::new(move |adapter| wgpu::DeviceDescriptor {
+            memory_hints: wgpu::MemoryHints::MemoryUsage,
+            ..usual(adapter)
+        });
         new.native_adapter_selector = Some(std::sync::Arc::new(|adapters, _| {
             let rank = |a: &&wgpu::Adapter| {
                 let info = a.get_info();

@@ -38,6 +38,7 @@ pub(crate) fn snapshot() -> Snapshot {
         relative_error: Some(0.0312),
         no_exact: None,
         no_parity: None,
+        hidden_keys: None,
         inverse: Vec::new(),
         trace: None,
         distances: None,

@@ -26,6 +26,9 @@ use std::sync::{Arc, Mutex};
 /// Transient bytes that composed operations stay under unless told otherwise.
 pub const DEFAULT_MEMORY_BUDGET: u64 = 192 << 20;
 
+/// Pipelines that are kept although no program holds them, unless told otherwise: all that a few graphs of each kind need.
+pub const DEFAULT_IDLE_PIPELINES: usize = 256;
+
 /// Loop rounds of one invocation after which llvmpipe ends its loops, less a margin for fixed ones.
 const LLVMPIPE_LOOP_ROUNDS: u64 = 65_000;
 
@@ -147,6 +150,9 @@ pub struct Options {
     pub pipeline_cache: Option<::wgpu::PipelineCache>,
     /// Transient bytes composed operations stay under; [`DEFAULT_MEMORY_BUDGET`] if `None`.
     pub memory_budget: Option<u64>,
+    /// Most pipelines that are kept for later although no program holds them; [`DEFAULT_IDLE_PIPELINES`] if `None`. A software
+    /// driver needs up to 1 MiB for each.
+    pub idle_pipelines: Option<usize>,
     /// Which kernel variants to prefer; recognised from the adapter's name if `None`.
     pub driver: Option<Driver>,
     /// Variants to use whatever the driver prefers: `matmul/plain,kernel_matrix/tile64`. Kernels not named are free.
@@ -222,7 +228,9 @@ impl WgpuBackend {
             software: info.kind == DeviceKind::Software,
             timestamps: features.contains(::wgpu::Features::TIMESTAMP_QUERY),
             cache: options.pipeline_cache,
-            pipelines: Mutex::default(),
+            pipelines: Mutex::new(pipeline::Pipelines::new(
+                options.idle_pipelines.unwrap_or(DEFAULT_IDLE_PIPELINES),
+            )),
             lost: Arc::default(),
             shared_queue: options.shared_queue,
             device,
@@ -303,7 +311,8 @@ impl WgpuBackend {
         self.prepare_with(graph, &mut |_, _, _| {})
     }
 
-    /// Makes and keeps the pipelines of several graphs, so that preparing them later is quick.
+    /// Makes and keeps the pipelines of several graphs, so that preparing them later is quick: up to
+    /// [`Options::idle_pipelines`] of them.
     ///
     /// Errors: as [`Backend::compile`].
     pub fn precompile(&self, graphs: &[&Graph], progress: Progress<'_>) -> Result<()> {

@@ -14,8 +14,48 @@ pub(crate) struct Pipeline {
     pub(crate) composed: Composed,
 }
 
-/// Pipelines by their WGSL.
-pub(crate) type Pipelines = HashMap<String, Arc<Pipeline>>;
+/// Pipelines by their WGSL. Those that no program holds any more are kept for the next one, but not without end: sizes and
+/// parameters are part of the text, so a host whose user turns knobs makes ever new ones.
+#[derive(Debug)]
+pub(crate) struct Pipelines<P = Pipeline> {
+    kept: HashMap<String, Kept<P>>,
+    /// Most pipelines that are kept although no program holds them.
+    most_idle: usize,
+    /// Counts askings, to tell which pipeline was asked for longest ago.
+    clock: u64,
+}
+
+#[derive(Debug)]
+struct Kept<P> {
+    pipeline: Arc<P>,
+    asked: u64,
+}
+
+impl<P> Pipelines<P> {
+    /// None yet.
+    pub(crate) fn new(most_idle: usize) -> Self {
+        Self { kept: HashMap::new(), most_idle, clock: 0 }
+    }
+
+    fn find(&mut self, source: &str) -> Option<Arc<P>> {
+        self.clock += 1;
+        let kept = self.kept.get_mut(source)?;
+        kept.asked = self.clock;
+        Some(Arc::clone(&kept.pipeline))
+    }
+
+    /// Keeps one, and gives back what no program holds beyond the most: those that were asked for longest ago.
+    fn keep(&mut self, source: String, pipeline: Arc<P>) {
+        self.clock += 1;
+        self.kept.insert(source, Kept { pipeline, asked: self.clock });
+        let is_idle = |kept: &Kept<P>| Arc::strong_count(&kept.pipeline) == 1;
+        let mut idle: Vec<u64> = self.kept.values().filter(|k| is_idle(k)).map(|k| k.asked).collect();
+        let Some(surplus) = idle.len().checked_sub(self.most_idle).filter(|n| *n > 0) else { return };
+        let (_, last, _) = idle.select_nth_unstable(surplus - 1);
+        let last = *last;
+        self.kept.retain(|_, kept| kept.asked > last || !is_idle(kept));
+    }
+}
 
 /// Whether a shader's own needs fit the device. wgpu 30 does not check workgroup memory, so we do.
 pub(crate) fn fits(core: &Core, composed: &Composed) -> Result<()> {
@@ -43,11 +83,11 @@ pub(crate) fn fits(core: &Core, composed: &Composed) -> Result<()> {
 /// The pipeline of a composed shader, made now or before.
 pub(crate) fn pipeline(core: &Core, composed: &Composed) -> Result<Arc<Pipeline>> {
     let poisoned = |_| core.failed(&composed.name, "another thread panicked while it made a pipeline");
-    if let Some(found) = core.pipelines.lock().map_err(poisoned)?.get(&composed.source) {
-        return Ok(Arc::clone(found));
+    if let Some(found) = core.pipelines.lock().map_err(poisoned)?.find(&composed.source) {
+        return Ok(found);
     }
     let made = Arc::new(core.checked(&composed.name, || create(core, composed))?);
-    core.pipelines.lock().map_err(poisoned)?.insert(composed.source.clone(), Arc::clone(&made));
+    core.pipelines.lock().map_err(poisoned)?.keep(composed.source.clone(), Arc::clone(&made));
     Ok(made)
 }
 
@@ -105,4 +145,48 @@ fn create(core: &Core, composed: &Composed) -> Pipeline {
 
 fn buffer_type(ty: ::wgpu::BufferBindingType) -> ::wgpu::BindingType {
     ::wgpu::BindingType::Buffer { ty, has_dynamic_offset: false, min_binding_size: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Pipelines;
+    use std::sync::Arc;
+
+    fn made(cache: &mut Pipelines<u32>, names: std::ops::Range<u32>) -> Vec<Arc<u32>> {
+        names
+            .map(|name| {
+                let pipeline = Arc::new(name);
+                cache.keep(name.to_string(), Arc::clone(&pipeline));
+                pipeline
+            })
+            .collect()
+    }
+
+    #[test]
+    fn pipelines_in_use_are_all_kept() {
+        let mut cache = Pipelines::new(2);
+        let held = made(&mut cache, 0..20);
+        assert!(held.iter().all(|p| cache.find(&p.to_string()).is_some()));
+    }
+
+    #[test]
+    fn idle_ones_are_given_back_but_for_those_asked_for_last() {
+        let mut cache = Pipelines::new(3);
+        drop(made(&mut cache, 0..3));
+        assert!(cache.find("0").is_some());
+        // Each is held while it is put in, so the last one is idle only at the next.
+        drop(made(&mut cache, 3..5));
+        drop(made(&mut cache, 5..6));
+        let found: Vec<u32> = (0..6).filter(|name| cache.find(&name.to_string()).is_some()).collect();
+        assert_eq!(found, [0, 3, 4, 5]);
+    }
+
+    #[test]
+    fn turning_knobs_for_ever_keeps_few() {
+        let mut cache = Pipelines::new(8);
+        for round in 0..100 {
+            drop(made(&mut cache, 10 * round..10 * (round + 1)));
+        }
+        assert!(cache.kept.len() <= 18, "{} pipelines", cache.kept.len());
+    }
 }

@@ -16,12 +16,14 @@ use serde_json::json;
 use super::{Args, drawn_map, relative_errors, setting_lines};
 use crate::backend::{Backend, Program};
 use crate::bench::Summary;
-use crate::cli::{Failure, Outcome, keep_input, notice};
+use crate::cli::{Failure, Outcome, keep_input, notice, unwritten};
+use crate::numbers::significant;
 use crate::source::pixels::{Matrix, limited_planes};
 use crate::source::{DEFAULT_FRAME_TIME, Frame, Kind, Next, Source, ffmpeg};
 use crate::vision::overlay::{Overlay, OverlayOptions, save_picture};
 use crate::vision::scene::{Rows, Scene, SceneOptions};
 use crate::whole_file::{self, Pending};
+use crate::words::{counted, plural};
 
 /// Frames to take: from the first number, to before the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,17 +105,13 @@ fn check_target(input: &Path, out: &Path) -> Result<Container, Failure> {
                 keep_input(if folder.as_os_str().is_empty() { here } else { folder }, out)?;
             }
         }
-        Container::Y4m | Container::Gif => whole_file::check_target(out).map_err(|e| unwritten(out, e))?,
+        Container::Y4m | Container::Gif => whole_file::check_target(out).map_err(|e| unwritten(out, &e))?,
         Container::Video => {
-            whole_file::check_target(out).map_err(|e| unwritten(out, e))?;
+            whole_file::check_target(out).map_err(|e| unwritten(out, &e))?;
             ffmpeg::check(ffmpeg::PROGRAM, out)?;
         }
     }
     Ok(container)
-}
-
-fn unwritten(out: &Path, error: impl std::fmt::Display) -> Failure {
-    Failure(format!("writing {}: {error}", out.display()))
 }
 
 /// One frame's facts.
@@ -196,9 +194,14 @@ pub(super) fn run(
     let Some(Work { scene, writer: Some(writer), size, .. }) = work else {
         return Err(Failure(format!("{}: no frame could be read in the range asked for", file.display())));
     };
-    writer.finish().map_err(|e| unwritten(&out, e))?;
+    writer.finish().map_err(|e| unwritten(&out, e.as_ref()))?;
     if left_out > 0 {
-        notice(format_args!("{}: {left_out} frames could not be read and are left out", file.display()));
+        notice(format_args!(
+            "{}: {} could not be read and {} left out",
+            file.display(),
+            counted(left_out, "frame", "frames"),
+            plural(left_out, "is", "are")
+        ));
     }
     let report = Report { args, backend, file, out: &out, scene: &scene, size, seen: &seen, left_out };
     Ok((report.json(), report.text()))
@@ -273,11 +276,11 @@ impl Work {
                 let time = frame.shown_for.unwrap_or(DEFAULT_FRAME_TIME);
                 let (width, height) = overlay.picture.dimensions();
                 let writer = Writer::open(container, out, UVec2::new(width, height), time);
-                self.writer.insert(writer.map_err(|e| unwritten(out, e))?)
+                self.writer.insert(writer.map_err(|e| unwritten(out, e.as_ref()))?)
             }
         };
         let time = frame.shown_for.unwrap_or(DEFAULT_FRAME_TIME);
-        writer.write(overlay.picture, frame.index, time).map_err(|e| unwritten(out, e))
+        writer.write(overlay.picture, frame.index, time).map_err(|e| unwritten(out, e.as_ref()))
     }
 }
 
@@ -491,13 +494,12 @@ impl Report<'_> {
     fn text(&self) -> String {
         let at: Vec<String> = self.args.at.iter().map(|p| format!("{},{}", p.x, p.y)).collect();
         let UVec2 { x, y } = self.size;
-        let count = self.seen.len();
-        let mut lines =
-            vec![format!("{} ({count} frames of {x} × {y}) at {}", self.file.display(), at.join(" "))];
+        let frames = counted(self.seen.len(), "frame", "frames");
+        let mut lines = vec![format!("{} ({frames} of {x} × {y}) at {}", self.file.display(), at.join(" "))];
         lines.extend(setting_lines(self.backend, self.scene));
         lines.push(match self.errors() {
             Ok(errors) => {
-                let list: Vec<String> = errors.iter().map(|e| format!("{e:.3}")).collect();
+                let list: Vec<String> = errors.iter().map(|e| significant(*e, 3)).collect();
                 format!("  error      {} of the exact row, median over frames", list.join(" "))
             }
             Err(why) => format!("  error      {why}"),

@@ -7,6 +7,7 @@ use crate::explorer::status::{self, Busy, SourceState, StatusFacts, StatusReques
 use crate::explorer::tour::TourRequest;
 use crate::explorer::views::ViewContext;
 use crate::explorer::{probe, widgets};
+use crate::numbers::percent;
 use crate::source::Kind;
 use eframe::egui;
 use std::time::Duration;
@@ -54,6 +55,7 @@ impl App {
             egui::MenuBar::new().ui(ui, |ui| {
                 chosen.extend(actions::menus(ui, &|action| self.can(action)));
                 ui.menu_button("Views", |ui| self.layout.menu(ui, &self.views));
+                self.name(ui);
             });
         });
         let facts = self.status_facts();
@@ -120,23 +122,28 @@ impl App {
         });
     }
 
-    /// The numbers under the pointer, in the lower right corner of the views.
+    /// The numbers under the pointer, in a corner where they cover no text.
     pub(super) fn probe(&mut self, ctx: &egui::Context) {
         let (Some(pixel), Some(snapshot)) = (self.canvas.hover, self.snapshot.as_deref()) else { return };
         let same = self.photo.as_ref().is_some_and(|p| p.size() == snapshot.grid.photo_size());
         let Some(found) = probe::describe(snapshot, pixel).filter(|_| same) else { return };
         let reference = self.reference_error().map(|(error, note)| (error, note.to_string()));
-        egui::Area::new(egui::Id::unique("probe"))
+        let id = egui::Id::unique("probe");
+        // Its size is known once it was drawn; until then it is as large as it usually is.
+        let size = egui::AreaState::load(ctx, id).and_then(|area| area.size);
+        let size = size.unwrap_or(egui::vec2(270.0, 170.0));
+        let pointer = ctx.input(|i| i.pointer.hover_pos());
+        let at = probe::place(&self.canvas, pointer, size, self.views_rect);
+        egui::Area::new(id)
             .interactable(false)
-            .pivot(egui::Align2::RIGHT_BOTTOM)
-            .fixed_pos(self.views_rect.max - egui::vec2(12.0, 12.0))
+            .fixed_pos(at)
             .fade_in(false)
             .constrain_to(self.views_rect)
             .show(ctx, |ui| {
                 egui::Frame::popup(ui.style()).show(ui, |ui| {
                     probe::ui(ui, &found);
                     if let Some((error, note)) = reference {
-                        ui.label(format!("{} from the reference at {note}", status::percent(error)));
+                        ui.label(format!("{} from the reference at {note}", percent(error)));
                     }
                 });
             });

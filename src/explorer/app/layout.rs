@@ -89,7 +89,10 @@ struct Panes<'a, 'b> {
 impl Behavior<usize> for Panes<'_, '_> {
     fn pane_ui(&mut self, ui: &mut egui::Ui, _: TileId, pane: &mut usize) -> UiResponse {
         if let Some(view) = self.views.get_mut(*pane) {
-            view.ui(ui, self.context);
+            // Ids of the view and not of the tiles around it: what egui remembers of a plot or a table goes along when its tile
+            // is moved, and does not pile up with every move.
+            let own = egui::UiBuilder::new().scope_id(egui::Id::unique(("view", view.id())));
+            ui.scope_builder(own, |ui| view.ui(ui, self.context));
         }
         UiResponse::None
     }

@@ -30,6 +30,8 @@ pub struct Options {
     pub session: Option<std::path::PathBuf>,
     /// Looks at the app after every frame: for hosts and tests that watch it.
     pub each_frame: Option<FrameHook>,
+    /// Adds to the input before every frame: for hosts and tests that drive the window.
+    pub each_input: Option<InputHook>,
     /// Fills the ground itself, for hosts that do not clear the frame to the theme's colour first.
     pub fill_ground: bool,
 }
@@ -50,5 +52,24 @@ impl FrameHook {
 impl std::fmt::Debug for FrameHook {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("FrameHook")
+    }
+}
+
+/// What may change the input of a frame before it is drawn.
+#[derive(Clone)]
+pub struct InputHook(pub(super) Arc<BeforeFrame>);
+
+type BeforeFrame = dyn Fn(&mut egui::RawInput) + Send + Sync;
+
+impl InputHook {
+    /// Called with what the user did since the last frame.
+    pub fn new(add: impl Fn(&mut egui::RawInput) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(add))
+    }
+}
+
+impl std::fmt::Debug for InputHook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("InputHook")
     }
 }

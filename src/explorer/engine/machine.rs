@@ -10,6 +10,10 @@ use crate::explorer::settings::Device;
 use crate::graph::Graph;
 use crate::tensor::{HostTensor, Tensor};
 
+/// Pipelines that are kept while no stage needs them: those of a handful of settings to go back to. Each takes a software driver
+/// up to 1 MiB, and there are hundreds of settings.
+const IDLE_PIPELINES: usize = 24;
+
 /// The device that draws: where textures live, and where stages run unless asked otherwise.
 #[derive(Clone, Debug)]
 pub struct Window {
@@ -27,7 +31,8 @@ impl Window {
     /// Errors: none for a device without compute shaders, which then only draws; others as
     /// [`WgpuBackend::with_options`].
     pub fn new(device: wgpu::Device, queue: wgpu::Queue) -> Result<Self> {
-        let options = Options { shared_queue: true, ..Options::default() };
+        let options =
+            Options { shared_queue: true, idle_pipelines: Some(IDLE_PIPELINES), ..Options::default() };
         let backend = match WgpuBackend::with_options(device.clone(), queue.clone(), options) {
             Ok(backend) => Some(backend),
             Err(Error::Unsupported { .. }) => None,
@@ -65,7 +70,10 @@ impl Machine {
                 let list = adapters();
                 let infos: Vec<_> = list.iter().map(|a| device_info(&a.get_info())).collect();
                 let (index, _) = crate::backend::device::choose(&infos, name)?;
-                let backend = WgpuBackend::on_adapter(&list[index], Options::default())?;
+                let backend = WgpuBackend::on_adapter(
+                    &list[index],
+                    Options { idle_pipelines: Some(IDLE_PIPELINES), ..Options::default() },
+                )?;
                 self_test(&backend).map_err(|e| Error::Unsupported {
                     device: infos[index].name.clone(),
                     missing: format!("{e}; choose another device"),

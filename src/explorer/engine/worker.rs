@@ -246,6 +246,7 @@ impl Worker {
             landmarks: rows.landmarks,
             landmark_cells: cells,
             exact: rows.exact,
+            hidden_keys: ran.inputs.keep.as_ref().map(|keys| keys.iter().filter(|key| **key == 0).count()),
             sinks: ranges::sinks(&fused),
             row: Row { heads: ran.row.clone(), fused },
             exact_row: ran.exact.clone().zip(exact).map(|(heads, fused)| Row { heads, fused }),

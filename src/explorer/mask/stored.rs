@@ -3,6 +3,7 @@
 use super::links::Link;
 use super::{HIDDEN, LONG_SIDE, MaskDocument, REGIONS, region_of};
 use crate::error::{Error, Result};
+use crate::words::counted;
 use glam::UVec2;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -43,8 +44,13 @@ impl TryFrom<Stored> for MaskDocument {
         let (runs, rest) = stored.runs.as_chunks::<2>();
         let total: u64 = runs.iter().map(|[length, _]| u64::from(*length)).sum();
         if total != count || !rest.is_empty() {
-            let want = format!("runs over {count} cells, length and label in turn");
-            return Err(Error::value("runs of the painted mask", want, format!("{total} cells"), AGAIN));
+            let want = format!("runs over {}, length and label in turn", counted(count, "cell", "cells"));
+            return Err(Error::value(
+                "runs of the painted mask",
+                want,
+                counted(total, "cell", "cells"),
+                AGAIN,
+            ));
         }
         let mut cells = Vec::with_capacity(count as usize);
         for [length, label] in runs {

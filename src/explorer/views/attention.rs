@@ -70,7 +70,7 @@ impl View for Attention {
                 Drag::Pan,
                 part,
             );
-            caption(ui, part, &format!("Head {}", head + 1));
+            context.canvas.texts.push(caption(ui, part, &format!("Head {}", head + 1)));
         }
     }
 

@@ -4,7 +4,7 @@ use super::picture::{caption, note, show_layer_in};
 use super::{View, ViewContext};
 use crate::explorer::canvas::Drag;
 use crate::explorer::snapshot::{LayerId, Needs, Snapshot};
-use crate::explorer::status::percent;
+use crate::numbers::{percent, percent_decimals, percent_to};
 use eframe::egui::{self, Rect, Vec2, vec2};
 
 /// The view.
@@ -49,7 +49,7 @@ impl View for Compare {
             } else {
                 show_layer_in(ui, context, ui.scope_id().with(i), &[*layer], Drag::Pan, part);
             }
-            caption(ui, part, title);
+            context.canvas.texts.push(caption(ui, part, title));
         }
         if let (true, Some(snapshot)) = (cols * rows > parts.len(), context.snapshot) {
             figures(ui, cell(space, (cols, rows), parts.len()), snapshot);
@@ -85,11 +85,13 @@ fn figures(ui: &mut egui::Ui, space: Rect, snapshot: &Snapshot) {
     let largest = exact.fused.iter().fold(0.0_f64, |m, x| m.max(f64::from(x.abs())));
     let worst = gaps().fold(0.0_f64, |m, d| m.max(d.abs()));
     let mean = gaps().map(f64::abs).sum::<f64>() / snapshot.row.fused.len().max(1) as f64;
-    let over = |x: f64| if largest > 0.0 { percent(x / largest) } else { "–".into() };
+    let shares = [snapshot.relative_error.unwrap_or(f64::NAN), worst / largest, mean / largest];
+    let decimals = percent_decimals(shares);
+    let [relative, worst, mean] = shares.map(|share| percent_to(share, decimals));
     let rows = [
-        ("Relative error", snapshot.relative_error.map_or("–".into(), percent)),
-        ("Largest deviation", format!("{} of the largest value", over(worst))),
-        ("Mean deviation", format!("{} of the largest value", over(mean))),
+        ("Relative error", relative),
+        ("Largest deviation", format!("{worst} of the largest value")),
+        ("Mean deviation", format!("{mean} of the largest value")),
         ("Landmarks", snapshot.landmarks.to_string()),
     ];
     let mut ui = ui.new_child(egui::UiBuilder::new().max_rect(space.shrink(24.0)));

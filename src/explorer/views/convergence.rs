@@ -1,13 +1,15 @@
 //! How the inverse of the landmark matrix converges: the residual of every step beside the bound that promised it, and
 //! what the spectrum says about it.
 
-use super::plots::{self, Series, number};
+use super::plots::{self, Series};
 use super::{TourPage, View, ViewContext};
 use crate::explorer::settings::{Compute, LandmarkKind, Road, RowForm, Settings, Similarity};
 use crate::explorer::snapshot::{Inverse, Needs, Snapshot, Trace};
 use crate::kernels::linalg::newton_schulz::{
     ACCEPTED_RESIDUAL, BY_CHOLESKY, BY_CHOLESKY_SHIFTED, FAILED, OK,
 };
+use crate::numbers::number;
+use crate::words::{counted, plural};
 use eframe::egui::{self, RichText};
 use egui_plot::{
     AxisHints, Corner, GridMark, HLine, HoverPosition, Legend, Line, LineStyle, Plot, PlotPoints, Points,
@@ -203,8 +205,10 @@ fn summary(snapshot: &Snapshot, traces: &[Trace], worst: usize) -> String {
     };
     let last = traces[worst].residuals.last().map_or_else(|| "–".into(), |r| number(*r));
     format!(
-        "{m} landmarks make a {m} × {m} matrix per head, with a condition number of up to {}. {outcome} The largest \
+        "{} {} a {m} × {m} matrix per head, with a condition number of up to {}. {outcome} The largest \
          residual is {last}, in head {}.",
+        counted(m, "landmark", "landmarks"),
+        plural(m, "makes", "make"),
         number(hardest),
         worst + 1
     )

@@ -1,11 +1,11 @@
 //! How far apart tokens are, and what the two kernels make of it: histograms with the kernels laid over them, and in
 //! numbers why the tail of the Laplacian matters.
 
-use super::plots::{self, Series, number, percent};
+use super::plots::{self, Series};
 use super::{TourPage, View, ViewContext};
 use crate::explorer::settings::{Road, RowForm, Settings, Similarity};
 use crate::explorer::snapshot::{Distances, Needs, Snapshot};
-use crate::explorer::widgets::{grouped, significant};
+use crate::numbers::{grouped, number, percent, percent_decimals, percent_to, significant};
 use eframe::egui::{self, RichText};
 use egui_plot::{
     AxisHints, Bar, BarChart, Corner, GridMark, HPlacement, HoverPosition, Legend, Line, LineStyle, Plot,
@@ -189,7 +189,9 @@ impl DistancesView {
         let [laplacian, gaussian] = sides(found);
         ui.label(sentence(&laplacian, &gaussian, snapshot.compute.similarity));
         ui.add_space(6.0);
-        let space = egui::vec2(ui.available_width(), (ui.available_height() - 96.0).max(170.0));
+        // The table and the small print below take more lines where the tile is narrow.
+        let below = if ui.available_width() >= WIDE { 96.0 } else { 156.0 };
+        let space = egui::vec2(ui.available_width(), (ui.available_height() - below).max(170.0));
         if space.x >= WIDE {
             ui.horizontal_top(|ui| {
                 let size = egui::vec2(0.5 * (space.x - ui.spacing().item_spacing.x), space.y);
@@ -202,7 +204,12 @@ impl DistancesView {
             plot(ui, &gaussian, &laplacian, size);
         }
         ui.add_space(4.0);
-        table(ui, [&laplacian, &gaussian], snapshot.compute.similarity);
+        ui.scope(|ui| {
+            ui.spacing_mut().scroll = egui::style::ScrollStyle::thin();
+            egui::ScrollArea::horizontal().id_salt("table").show(ui, |ui| {
+                table(ui, [&laplacian, &gaussian], snapshot.compute.similarity);
+            });
+        });
         ui.add_space(2.0);
         let softmax = snapshot.compute.similarity == Similarity::Softmax;
         let note = format!(
@@ -248,6 +255,7 @@ const COLUMNS: &[(&str, &str)] = &[
 ];
 
 fn table(ui: &mut egui::Ui, sides: [&Side<'_>; 2], in_use: Similarity) {
+    let decimals = percent_decimals(sides.map(Side::share_above_tail));
     egui::Grid::new("kernels").striped(true).spacing([18.0, 4.0]).show(ui, |ui| {
         for (caption, about) in COLUMNS {
             ui.label(plots::caption(*caption)).on_hover_text(*about);
@@ -270,7 +278,7 @@ fn table(ui: &mut egui::Ui, sides: [&Side<'_>; 2], in_use: Similarity) {
             for share in [0.1, 0.5, 0.9] {
                 ui.label(number(side.kernel(side.distance_at(share))));
             }
-            ui.label(percent(side.share_above_tail()));
+            ui.label(percent_to(side.share_above_tail(), decimals));
             ui.end_row();
         }
     });
@@ -305,11 +313,12 @@ fn plot(ui: &mut egui::Ui, own: &Side<'_>, other: &Side<'_>, size: egui::Vec2) {
         }
         _ => None,
     };
+    let decimals = percent_decimals([0.25, 0.5, 0.75].map(|mark| mark * peak));
     let shares = AxisHints::new_y()
         .placement(HPlacement::Right)
         .label("Share of pairs")
         .label_spacing(14.0..=20.0)
-        .formatter(move |mark: GridMark, _| percent(mark.value * peak));
+        .formatter(move |mark: GridMark, _| percent_to(mark.value * peak, decimals));
     let values = AxisHints::new_y()
         .label("Kernel value")
         .label_spacing(14.0..=20.0)

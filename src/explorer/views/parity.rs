@@ -1,10 +1,11 @@
 //! The device against the f64 reference: the difference as a picture, and in words what it means.
 
 use super::picture::show_layer;
-use super::plots::{self, number, seconds};
+use super::plots;
 use super::{View, ViewContext};
 use crate::explorer::canvas::{Drag, Placed};
 use crate::explorer::snapshot::{LayerId, Needs, Parity, Snapshot};
+use crate::numbers::{number, seconds};
 use eframe::egui::{self, Align2, RichText, Stroke, vec2};
 
 /// The view.
@@ -49,7 +50,7 @@ impl View for ParityView {
             }
             let id = ui.scope_id().with("parity picture");
             if let Some(placed) = show_layer(ui, context, id, &[LayerId::Parity], Drag::Pan) {
-                mark(ui, &placed, snapshot, parity);
+                context.canvas.texts.extend(mark(ui, &placed, snapshot, parity));
             }
         });
     }
@@ -112,8 +113,8 @@ fn summary(ui: &mut egui::Ui, snapshot: &Snapshot, parity: &Parity) {
     ui.label(sentence);
 }
 
-/// Marks the token with the largest deviation.
-fn mark(ui: &egui::Ui, placed: &Placed, snapshot: &Snapshot, parity: &Parity) {
+/// Marks the token with the largest deviation; where the mark's text stands.
+fn mark(ui: &egui::Ui, placed: &Placed, snapshot: &Snapshot, parity: &Parity) -> Option<egui::Rect> {
     let painter = ui.painter().with_clip_rect(placed.clip.intersect(ui.clip_rect()));
     // Two rings, one in each of the theme's extremes, are seen on any picture.
     let (inner, outer) = (ui.visuals().strong_text_color(), ui.visuals().extreme_bg_color);
@@ -121,24 +122,21 @@ fn mark(ui: &egui::Ui, placed: &Placed, snapshot: &Snapshot, parity: &Parity) {
         let cell = snapshot.grid.token_rect(token).ok()?;
         Some(egui::Rect::from_two_pos(placed.to_screen(cell.min), placed.to_screen(cell.max)))
     };
-    if let Some(cell) = screen(parity.at.0) {
-        let ring = cell.expand(4.0);
-        painter.rect_stroke(ring, 3.0, Stroke::new(3.0, outer), egui::StrokeKind::Outside);
-        painter.rect_stroke(ring, 3.0, Stroke::new(1.5, inner), egui::StrokeKind::Outside);
-        let label = "largest deviation";
-        let font = egui::FontId::proportional(plots::CAPTION);
-        let galley = painter.layout_no_wrap(label.into(), font, inner);
-        let to_the_left = ring.right() + galley.size().x + 14.0 > placed.clip.right();
-        let at = if to_the_left {
-            ring.left_center() - vec2(8.0, 0.0)
-        } else {
-            ring.right_center() + vec2(8.0, 0.0)
-        };
-        let anchor = if to_the_left { Align2::RIGHT_CENTER } else { Align2::LEFT_CENTER };
-        let space = anchor.anchor_size(at, galley.size());
-        painter.rect_filled(space.expand2(vec2(4.0, 2.0)), 3.0, outer.gamma_multiply(0.8));
-        painter.galley(space.min, galley, inner);
-    }
+    let cell = screen(parity.at.0)?;
+    let ring = cell.expand(4.0);
+    painter.rect_stroke(ring, 3.0, Stroke::new(3.0, outer), egui::StrokeKind::Outside);
+    painter.rect_stroke(ring, 3.0, Stroke::new(1.5, inner), egui::StrokeKind::Outside);
+    let label = "largest deviation";
+    let font = egui::FontId::proportional(plots::CAPTION);
+    let galley = painter.layout_no_wrap(label.into(), font, inner);
+    let to_the_left = ring.right() + galley.size().x + 14.0 > placed.clip.right();
+    let at =
+        if to_the_left { ring.left_center() - vec2(8.0, 0.0) } else { ring.right_center() + vec2(8.0, 0.0) };
+    let anchor = if to_the_left { Align2::RIGHT_CENTER } else { Align2::LEFT_CENTER };
+    let space = anchor.anchor_size(at, galley.size());
+    painter.rect_filled(space.expand2(vec2(4.0, 2.0)), 3.0, outer.gamma_multiply(0.8));
+    painter.galley(space.min, galley, inner);
+    Some(space)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::ViewContext;
 use crate::explorer::canvas::{Drag, Placed, WHOLE};
 use crate::explorer::snapshot::{Layer, LayerId, Snapshot};
+use crate::numbers::significant;
 use eframe::egui::{self, Align2, Color32, FontId, Mesh, Pos2, Rect, Shape, Stroke, StrokeKind, pos2, vec2};
 use glam::DVec2;
 
@@ -33,15 +34,14 @@ pub fn show_layer_in(
         note(ui, space, "No picture yet. Open one with Ctrl+O, drop a file here, or paste one with Ctrl+V.");
         return None;
     };
-    let (photo_id, size) = (photo.id, photo.size);
+    let size = photo.size;
     let placed = context.canvas.place(ui, id, space, size, drag);
     let painter = ui.painter_at(space);
-    painter.image(photo_id, placed.rect, WHOLE, Color32::WHITE);
-    if let Some(snapshot) = context.snapshot {
-        // A map of another picture must not lie over this one.
-        if snapshot.grid.photo_size() == size && !context.canvas.peek {
-            draw_layers(&painter, context, snapshot, layers, &placed);
-        }
+    // A map of another picture must not lie over this one.
+    let fits = |s: &&Snapshot| s.grid.photo_size() == size && !context.canvas.peek;
+    match context.snapshot.filter(fits) {
+        Some(snapshot) => draw_layers(&painter, context, snapshot, layers, &placed),
+        None => context.textures.draw(&painter, placed.rect, None),
     }
     draw_query(&painter, placed.to_screen(context.query.as_dvec2() + DVec2::splat(0.5)));
     if drag == Drag::Pan {
@@ -65,19 +65,18 @@ fn draw_layers(
     let look = &context.settings.look;
     let (opacity, smooth) = (look.opacity.clamp(0.0, 1.0), look.smooth);
     let over = grid_rect(snapshot, placed);
-    let tint = Color32::from_white_alpha((opacity * 255.0).round() as u8);
-    let mut shown: Option<Layer> = None;
     let kept = context.canvas.reference.clone().filter(|_| context.canvas.show_reference);
-    for id in layers {
-        let layer = match (&kept, id) {
-            (Some(reference), LayerId::Map | LayerId::Head(_)) => Some(reference),
-            _ => snapshot.layer(*id),
-        };
-        if let Some(layer) = layer {
-            let inside = painter.with_clip_rect(painter.clip_rect().intersect(placed.rect));
-            inside.image(context.textures.layer(layer, smooth), over, WHOLE, tint);
-            shown = Some(layer.clone());
-        }
+    let found = layers.iter().filter_map(|id| match (&kept, id) {
+        (Some(reference), LayerId::Map | LayerId::Head(_)) => Some(reference),
+        _ => snapshot.layer(*id),
+    });
+    let shown: Vec<&Layer> = found.collect();
+    let first = shown.first().map(|layer| (*layer, over, opacity, smooth));
+    context.textures.draw(painter, placed.rect, first);
+    let tint = Color32::from_white_alpha((opacity * 255.0).round() as u8);
+    let inside = painter.with_clip_rect(painter.clip_rect().intersect(placed.rect));
+    for layer in shown.iter().skip(1) {
+        inside.image(context.textures.layer(layer, smooth), over, WHOLE, tint);
     }
     if look.show_landmarks {
         draw_landmarks(painter, snapshot, placed);
@@ -85,8 +84,8 @@ fn draw_layers(
     if look.hide_sinks {
         draw_sinks(painter, snapshot, placed);
     }
-    if let Some(layer) = shown {
-        colour_bar(painter, &layer, kept.is_some());
+    if let Some(layer) = shown.last() {
+        context.canvas.texts.extend(colour_bar(painter, layer, kept.is_some()));
     }
 }
 
@@ -149,20 +148,17 @@ fn colour_of(layer: &Layer, t: f64) -> Color32 {
     }
 }
 
-/// The colour map with the numbers at its ends, at the lower left of the picture.
-fn colour_bar(painter: &egui::Painter, layer: &Layer, reference: bool) {
+/// The colour map with the numbers at its ends, at the lower left of the picture; where it was drawn, if there is room.
+fn colour_bar(painter: &egui::Painter, layer: &Layer, reference: bool) -> Option<Rect> {
     const STEPS: usize = 48;
     let clip = painter.clip_rect();
     let size = vec2((clip.width() - 40.0).clamp(60.0, 180.0), 8.0);
     let bar = Rect::from_min_size(pos2(clip.left() + 16.0, clip.bottom() - 34.0), size);
     if clip.height() < 90.0 || clip.width() < 110.0 {
-        return;
+        return None;
     }
-    painter.rect_filled(
-        bar.expand2(vec2(8.0, 6.0)).with_max_y(bar.bottom() + 22.0),
-        4.0,
-        Color32::from_black_alpha(170),
-    );
+    let ground = bar.expand2(vec2(8.0, 6.0)).with_max_y(bar.bottom() + 22.0);
+    painter.rect_filled(ground, 4.0, Color32::from_black_alpha(170));
     let mut mesh = Mesh::default();
     for step in 0..=STEPS {
         let t = step as f32 / STEPS as f32;
@@ -177,16 +173,16 @@ fn colour_bar(painter: &egui::Painter, layer: &Layer, reference: bool) {
     }
     painter.add(Shape::mesh(mesh));
     let font = FontId::proportional(11.0);
-    let number = |x: f32| match layer.log {
-        true => short(10.0_f32.powf(x)),
-        false => short(x),
+    let end = |x: f32| match layer.log {
+        true => significant(10.0_f64.powf(f64::from(x)), 2),
+        false => significant(f64::from(x), 2),
     };
     let below = bar.bottom() + 3.0;
     let ends =
         [(bar.left(), Align2::LEFT_TOP, layer.range.0), (bar.right(), Align2::RIGHT_TOP, layer.range.1)];
-    for (x, align, value) in ends {
-        painter.text(pos2(x, below), align, number(value), font.clone(), Color32::WHITE);
-    }
+    let [low, high] = ends.map(|(x, align, value)| {
+        painter.text(pos2(x, below), align, end(value), font.clone(), Color32::WHITE)
+    });
     let middle = match (reference, layer.log, layer.id) {
         (true, ..) => "reference",
         (false, true, _) => "log scale",
@@ -195,18 +191,13 @@ fn colour_bar(painter: &egui::Painter, layer: &Layer, reference: bool) {
         (false, false, LayerId::Exact) => "exact",
         _ => "",
     };
-    painter.text(pos2(bar.center().x, below), Align2::CENTER_TOP, middle, font, Color32::WHITE);
-}
-
-/// A number in at most seven characters.
-pub fn short(x: f32) -> String {
-    match x.abs() {
-        0.0 => "0".into(),
-        a if !(1e-3..1e4).contains(&a) => format!("{x:.1e}"),
-        a if a < 1.0 => format!("{x:.3}"),
-        a if a < 100.0 => format!("{x:.2}"),
-        _ => format!("{x:.0}"),
+    let middle = painter.layout_no_wrap(middle.to_owned(), font, Color32::WHITE);
+    let at = pos2(bar.center().x - middle.size().x / 2.0, below);
+    // Numbers come first where there is no room for all.
+    if at.x > low.right() + 6.0 && at.x + middle.size().x < high.left() - 6.0 {
+        painter.galley(at, middle, Color32::WHITE);
     }
+    Some(ground)
 }
 
 /// A quiet line in the middle of an empty space.
@@ -220,12 +211,13 @@ pub fn note(ui: &egui::Ui, space: Rect, text: &str) {
     ui.painter_at(space).galley(space.center() - galley.size() / 2.0, galley, ui.visuals().weak_text_color());
 }
 
-/// A heading over a picture, at its upper left.
-pub fn caption(ui: &egui::Ui, space: Rect, text: &str) {
+/// A heading over a picture, at its upper left; where it was drawn.
+pub fn caption(ui: &egui::Ui, space: Rect, text: &str) -> Rect {
     let painter = ui.painter_at(space);
     let galley = painter.layout_no_wrap(text.to_owned(), FontId::proportional(12.0), Color32::WHITE);
     let at = space.left_top() + vec2(10.0, 8.0);
-    let rect = Rect::from_min_size(at, galley.size());
-    painter.rect_filled(rect.expand2(vec2(6.0, 3.0)), 4.0, Color32::from_black_alpha(170));
+    let ground = Rect::from_min_size(at, galley.size()).expand2(vec2(6.0, 3.0));
+    painter.rect_filled(ground, 4.0, Color32::from_black_alpha(170));
     painter.galley(at, galley, Color32::WHITE);
+    ground
 }

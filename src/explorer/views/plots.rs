@@ -1,57 +1,11 @@
-//! What the plots and tables of the explorer have in common: numbers as people read them, colours of series, captioned
-//! figures, and what a view shows while it has nothing to show.
+//! What the plots and tables of the explorer have in common: colours of series, captioned figures, and what a view shows
+//! while it has nothing to show.
 
-use crate::explorer::widgets::significant;
 use crate::vision::colour::srgb_from_polar;
 use eframe::egui::{self, Align, Color32, FontId, RichText, TextStyle, Visuals, vec2};
 
 /// Size of captions, small print and the letters inside a chart, in points.
 pub(super) const CAPTION: f32 = 11.0;
-
-/// A number with three significant digits, as everywhere in the explorer; in words where it is none.
-pub(super) fn number(x: f64) -> String {
-    match x {
-        _ if x.is_nan() => "not a number".into(),
-        _ if x.is_infinite() => (if x > 0.0 { "∞" } else { "−∞" }).into(),
-        _ => significant(x, 3),
-    }
-}
-
-/// A share of 1 in percent: `87 %`, `3.4 %`, `0.02 %`; never 0 % or 100 % where it is not quite that.
-pub(super) fn percent(share: f64) -> String {
-    let x = 100.0 * share;
-    match x {
-        _ if !x.is_finite() => "–".into(),
-        _ if x <= 0.0 => "0 %".into(),
-        _ if x < 0.01 => "below 0.01 %".into(),
-        _ if x < 1.0 => format!("{x:.2} %"),
-        _ if x < 10.0 => format!("{x:.1} %"),
-        _ if (99.95..100.0).contains(&x) => "almost 100 %".into(),
-        _ if (99.0..100.0).contains(&x) => format!("{x:.1} %"),
-        _ => format!("{x:.0} %"),
-    }
-}
-
-/// Seconds with a unit: `850 ns`, `12.3 µs`, `4.56 ms`, `1.23 s`.
-pub(super) fn seconds(x: f64) -> String {
-    let (scaled, unit) = match x.abs() {
-        s if s < 1e-6 => (x * 1e9, "ns"),
-        s if s < 1e-3 => (x * 1e6, "µs"),
-        s if s < 1.0 => (x * 1e3, "ms"),
-        _ => (x, "s"),
-    };
-    let decimals = match scaled.abs() {
-        s if s < 10.0 => 2,
-        s if s < 100.0 => 1,
-        _ => 0,
-    };
-    format!("{scaled:.decimals$} {unit}")
-}
-
-/// `1 pass`, `7 passes`.
-pub(super) fn counted(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
-}
 
 /// Quiet small print.
 pub(super) fn caption(text: impl Into<String>) -> RichText {
@@ -167,39 +121,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_three_digits_and_words_where_they_are_none() {
-        let cases =
-            [(0.0, "0"), (0.1, "0.1"), (12.34, "12.3"), (3.123e-6, "3.12e-6"), (f64::NAN, "not a number")];
-        for (x, expected) in cases {
-            assert_eq!(number(x), expected, "{x}");
-        }
-    }
-
-    #[test]
     fn steps_of_an_axis_are_round() {
         for (end, expected) in [(10.0, 2.0), (3.2, 1.0), (0.97, 0.2), (48.0, 10.0)] {
             assert!((even_step(end, 5.0) / expected - 1.0).abs() < 1e-9, "{end}: {}", even_step(end, 5.0));
         }
-    }
-
-    #[test]
-    fn percents_are_never_rounded_to_all_or_nothing() {
-        let cases = [
-            (0.0, "0 %"),
-            (1e-6, "below 0.01 %"),
-            (0.034, "3.4 %"),
-            (0.9999, "almost 100 %"),
-            (1.0, "100 %"),
-        ];
-        for (share, expected) in cases {
-            assert_eq!(percent(share), expected, "{share}");
-        }
-    }
-
-    #[test]
-    fn times_carry_the_unit_that_suits_them() {
-        assert_eq!(seconds(4.2e-7), "420 ns");
-        assert_eq!(seconds(0.00456), "4.56 ms");
-        assert_eq!(seconds(12.34), "12.3 s");
     }
 }

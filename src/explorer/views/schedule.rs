@@ -1,12 +1,14 @@
 //! What runs and where it lives: passes from left to right, a bar per tensor from its first write to its last use,
 //! coloured by the memory it shares with others.
 
-use super::plots::{self, Series, percent, seconds};
+use super::plots::{self, Series};
 use super::{View, ViewContext};
 use crate::backend::StepTime;
 use crate::explorer::snapshot::{Needs, Snapshot};
 use crate::explorer::widgets::formula_layout;
 use crate::graph::{Kind, Schedule, Step, device_bytes, human_bytes};
+use crate::numbers::{number, percent, seconds};
+use crate::words::counted;
 use eframe::egui::{self, Align2, Color32, CornerRadius, FontId, Pos2, Rect, RichText, Stroke, pos2, vec2};
 use std::f32::consts::FRAC_PI_2;
 
@@ -18,6 +20,10 @@ const NAMES: (f32, f32) = (264.0, 120.0);
 const TITLES: f32 = 164.0;
 /// Height of the bars that show the passes' times.
 const TIMES: f32 = 34.0;
+/// Narrowest column of names that has room for sizes, too.
+const NAMES_AND_SIZES: f32 = 170.0;
+/// Least height of the chart: in less, the whole page scrolls.
+const LEAST_CHART: f32 = 280.0;
 /// Narrowest column of a pass.
 const NARROWEST: f32 = 15.0;
 /// Letters of a pass's name that fit into [`TITLES`].
@@ -109,11 +115,18 @@ impl View for ScheduleView {
             let shown = self.shown.unwrap_or(last).min(last);
             let schedule = &snapshot.schedules[shown];
             let times = times(snapshot)[shown];
-            totals(ui, snapshot, schedule, times);
-            ui.add_space(4.0);
-            self.bar(ui, snapshot, shown, times.is_some());
-            ui.add_space(4.0);
-            self.chart(ui, schedule, times);
+            let height = ui.available_height();
+            // Bars that are always in sight: in a narrow tile much of the chart is not.
+            ui.spacing_mut().scroll = egui::style::ScrollStyle::thin();
+            egui::ScrollArea::vertical().id_salt("page").auto_shrink([false, false]).show(ui, |ui| {
+                let top = ui.cursor().top();
+                totals(ui, snapshot, schedule, times);
+                ui.add_space(4.0);
+                self.bar(ui, snapshot, shown, times.is_some());
+                ui.add_space(4.0);
+                let left = height - (ui.cursor().top() - top);
+                self.chart(ui, schedule, times, left.max(LEAST_CHART));
+            });
         });
     }
 }
@@ -178,7 +191,7 @@ impl ScheduleView {
                     }
                 });
                 programs.response.labelled_by(name.id);
-                ui.separator();
+                next_group(ui, 170.0);
             }
             ui.label("Across");
             ui.selectable_value(&mut self.axis, Axis::Passes, "Passes");
@@ -188,16 +201,16 @@ impl ScheduleView {
             if time.clicked() {
                 self.axis = Axis::Time;
             }
-            ui.separator();
+            next_group(ui, 130.0);
             ui.label("Rows");
             for (rows, name, about) in Rows::ALL {
                 ui.selectable_value(&mut self.rows, rows, name).on_hover_text(about);
             }
-            ui.separator();
+            next_group(ui, 150.0);
             let external = egui::Checkbox::new(&mut self.external, "Inputs and constants");
             ui.add_enabled(self.rows != Rows::Slots, external)
                 .on_disabled_hover_text("Memory slots hold what lives between passes only");
-            ui.separator();
+            next_group(ui, 130.0);
             ui.label("Zoom");
             ui.spacing_mut().slider_width = 80.0;
             let slider = egui::Slider::new(&mut self.zoom, 1.0..=20.0).logarithmic(true).show_value(false);
@@ -216,7 +229,7 @@ impl ScheduleView {
         });
     }
 
-    fn chart(&mut self, ui: &mut egui::Ui, schedule: &Schedule, times: Option<&[StepTime]>) {
+    fn chart(&mut self, ui: &mut egui::Ui, schedule: &Schedule, times: Option<&[StepTime]>, height: f32) {
         let found = Found::new(schedule, &self.filter);
         let rows = self.rows(schedule, &found);
         if rows.is_empty() {
@@ -246,7 +259,8 @@ impl ScheduleView {
             slots: self.rows == Rows::Slots,
         };
         let size = vec2(names + width, titles + TIMES + ROW * chart.rows.len() as f32);
-        let mut area = egui::ScrollArea::both().id_salt("lifetimes").auto_shrink([false, false]);
+        let mut area =
+            egui::ScrollArea::both().id_salt("lifetimes").auto_shrink([false, false]).max_height(height);
         if std::mem::take(&mut self.jump) && !self.filter.is_empty() {
             let most = (size.x - ui.available_width()).max(0.0);
             area = area.scroll_offset(vec2((chart.first_found() - NARROWEST).clamp(0.0, most), 0.0));
@@ -267,7 +281,7 @@ impl ScheduleView {
                 .filter(|(_, slot)| slot.tensors.iter().any(|&id| found.tensors[id as usize]))
                 .map(|(index, slot)| Row {
                     name: format!("Slot {index}"),
-                    detail: plots::counted(slot.tensors.len(), "tensor", "tensors"),
+                    detail: counted(slot.tensors.len(), "tensor", "tensors"),
                     bytes: slot.bytes,
                     tensors: slot.tensors.iter().map(|&id| id as usize).collect(),
                 })
@@ -296,6 +310,16 @@ impl ScheduleView {
             }
         };
         ids.into_iter().map(row).collect()
+    }
+}
+
+/// Begins the next group of the bar, `width` points wide: behind a line, or on a line of its own where it would be cut.
+fn next_group(ui: &mut egui::Ui, width: f32) {
+    if ui.available_size_before_wrap().x < width + 16.0 {
+        ui.end_row();
+        ui.set_row_height(ui.spacing().interact_size.y);
+    } else {
+        ui.separator();
     }
 }
 
@@ -570,11 +594,16 @@ impl Chart<'_> {
         for index in self.lines_in(below, top) {
             let row = &self.rows[index];
             let y = top + ROW * (index as f32 + 0.5);
-            let bytes = human_bytes(row.bytes);
             let right = column.right() - 8.0;
-            let bytes =
-                painter.text(pos2(right, y), Align2::RIGHT_CENTER, bytes, ink.small.clone(), ink.weak);
-            let end = bytes.left().min(right - 58.0) - 8.0;
+            // In a narrow column the names need all of it; the card of a tensor has its size.
+            let end = if self.names < NAMES_AND_SIZES {
+                right + 4.0
+            } else {
+                let bytes = human_bytes(row.bytes);
+                let bytes =
+                    painter.text(pos2(right, y), Align2::RIGHT_CENTER, bytes, ink.small.clone(), ink.weak);
+                bytes.left().min(right - 58.0) - 8.0
+            };
             let clipped = painter.with_clip_rect(
                 Rect::from_x_y_ranges(below.left()..=end, below.y_range()).intersect(painter.clip_rect()),
             );
@@ -621,7 +650,7 @@ impl Chart<'_> {
         }
         let cost = (step.kernel.cost)(&step.dims, &step.params);
         line("Moves at least", human_bytes(cost.bytes.max(0.0) as u64));
-        line("Work", format!("{} floating-point operations", plots::number(cost.flop)));
+        line("Work", format!("{} floating-point operations", number(cost.flop)));
         let sizes: Vec<String> = step.dims.iter().map(|(name, size)| format!("{name} = {size}")).collect();
         line("Sizes", sizes.join(", "));
         line("Reads", self.names(step.reads()));

@@ -90,7 +90,7 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
 fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     exact_attention_whitened::check(dims, params)?;
     if dims.find("bandwidths") != dims.find("h") {
-        return Err(format!("lambda needs one bandwidth for each of {} heads", dims.size("h")));
+        return Err(format!("lambda needs a bandwidth per head, h = {}", dims.size("h")));
     }
     Ok(())
 }

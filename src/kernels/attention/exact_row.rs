@@ -70,7 +70,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check: |dims, params| match Params::from_bytes(params).metric {
         1..=2 if dims.find("bandwidths") != dims.find("h") => {
-            Err(format!("lambda needs one bandwidth for each of {} heads", dims.size("h")))
+            Err(format!("lambda needs a bandwidth per head, h = {}", dims.size("h")))
         }
         0..=2 => Ok(()),
         other => Err(format!("metric is 0, 1 or 2, got {other}")),

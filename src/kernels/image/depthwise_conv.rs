@@ -153,7 +153,7 @@ pub fn record(
 ) -> Result<Tensor> {
     let [b, h, n, e] = [0, 1, 2, 3].map(|axis| v.dim(axis));
     if grid_cols == 0 || n % grid_cols != 0 {
-        let expected = format!("a divisor of the {n} tokens of {}", v.shape());
+        let expected = format!("a divisor of the number of tokens, {n}, of {}", v.shape());
         return Err(Error::value(
             "grid_cols of depthwise_conv",
             expected,

@@ -14,6 +14,7 @@ use crate::kernels::linalg::row_affine::{self, Rows};
 use crate::kernels::linalg::{gram, mask_weights, newton_schulz, row_dot};
 use crate::params;
 use crate::tensor::Tensor;
+use crate::numbers::significant;
 use std::ops::Range;
 
 /// Numbers of the normalisations in parameters.
@@ -58,12 +59,12 @@ impl Params {
         let p = Self::from_bytes(bytes);
         let positive = |name: &str, x: f32| match x.is_finite() && x > 0.0 {
             true => Ok(()),
-            false => Err(format!("{name} is a positive number, got {x}")),
+            false => Err(format!("{name} is a positive number, got {}", significant(x.into(), 7))),
         };
         positive("epsilon", p.epsilon)?;
         positive("ew", p.ew)?;
         if !(p.zs.is_finite() && p.zs >= 0.0) {
-            return Err(format!("zs is a positive number, or 0 for the number of keys, got {}", p.zs));
+            return Err(format!("zs is a positive number, or 0 for the number of keys, got {}", significant(p.zs.into(), 7)));
         }
         if p.inverse > newton_schulz::IDENTITY {
             return Err(format!("inverse is a mode of newton_schulz, 0 to 5, got {}", p.inverse));

@@ -56,7 +56,7 @@ impl MaskTopology {
         let pressed = ui.input(|i| i.pointer.button_pressed(PointerButton::Primary));
         let response = &placed.response;
         let mine = response.is_pointer_button_down_on() || response.clicked();
-        let mut places = places.into_iter().map(|at| place(placed, at));
+        let mut places = places.into_iter().map(|at| placed.to_place(at));
         let begins = self.gesture.is_none() && pressed && mine && !ui.input(|i| i.key_down(Key::Space));
         if begins && let Some(at) = places.next() {
             self.gesture = Some(self.begin(placed, context, at));
@@ -125,10 +125,4 @@ impl MaskTopology {
         let inside = placed.rect.contains(pointer) && self.survey.has_regions();
         handle.or_else(|| inside.then(|| region_of(context.mask.label_at(placed.size, at))))
     }
-}
-
-/// A screen position in photograph pixels, also outside the photograph.
-fn place(placed: &Placed, at: Pos2) -> DVec2 {
-    let offset = (at - placed.rect.min) / placed.scale().max(f32::MIN_POSITIVE);
-    DVec2::new(f64::from(offset.x), f64::from(offset.y))
 }

@@ -4,17 +4,9 @@ use super::MaskTopology;
 use super::toolbar::{chip_at, hatched};
 use crate::explorer::mask::MaskDocument;
 use crate::explorer::theme;
-use crate::explorer::widgets::grouped;
+use crate::numbers::{compact, grouped};
+use crate::words::plural;
 use eframe::egui::{self, Align2, FontId, Rect, Role, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
-
-/// A count in little space.
-fn short(count: usize) -> String {
-    match count {
-        0..1000 => count.to_string(),
-        1000..10_000 => format!("{:.1}k", count as f64 / 1000.0),
-        _ => format!("{}k", count / 1000),
-    }
-}
 
 /// Name of a region in a sentence.
 fn name(region: u8) -> String {
@@ -28,7 +20,11 @@ impl MaskTopology {
         if !self.survey.has_regions() {
             let hidden = self.survey.hidden();
             if hidden > 0 {
-                ui.label(format!("{} keys are hidden from every query.", grouped(hidden as f64)));
+                ui.label(format!(
+                    "{} {} hidden from every query.",
+                    grouped(hidden as f64),
+                    plural(hidden, "key is", "keys are")
+                ));
             }
             ui.weak(
                 "No region is painted: every query sees the same keys. Paint region 1 and its queries see only each \
@@ -88,7 +84,7 @@ impl MaskTopology {
                     (true, to) => theme::text_on(theme::region(*to, &visuals)),
                     (false, _) => visuals.weak_text_color(),
                 };
-                let shown = if sees { short(count) } else { "–".into() };
+                let shown = if sees { compact(count) } else { "–".into() };
                 ui.painter().text(rect.center(), Align2::CENTER_CENTER, shown, small.clone(), ink);
                 if response.hovered() && from != to {
                     let stroke = visuals.widgets.hovered.fg_stroke;
@@ -109,7 +105,7 @@ impl MaskTopology {
             }
             let total = at(i + 1, columns - 1).center();
             let ink = if sum == 0 { visuals.warn_fg_color } else { visuals.text_color() };
-            ui.painter().text(total, Align2::CENTER_CENTER, short(sum), small.clone(), ink);
+            ui.painter().text(total, Align2::CENTER_CENTER, compact(sum), small.clone(), ink);
             if *from == self.survey.query_region() {
                 let row = at(i + 1, 0).union(at(i + 1, columns - 1)).expand(1.0);
                 let stroke = Stroke::new(1.5, visuals.selection.stroke.color);

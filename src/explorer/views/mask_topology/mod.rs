@@ -16,7 +16,8 @@ use crate::explorer::mask::{Link, Paint};
 use crate::explorer::settings::Settings;
 use crate::explorer::snapshot::LayerId;
 use crate::explorer::theme;
-use crate::explorer::widgets::grouped;
+use crate::numbers::{grouped, percent};
+use crate::words::plural;
 use eframe::egui::{self, Color32, CursorIcon, Key, Rect, Stroke, StrokeKind, TextStyle, pos2, vec2};
 use gesture::Gesture;
 use glam::UVec2;
@@ -147,7 +148,7 @@ impl MaskTopology {
                 Tool::Eraser => "Nothing is painted yet: there is nothing to erase.",
                 Tool::Brush | Tool::Rectangle => "Drag on the picture to paint.",
             };
-            notice(ui, space, text);
+            context.canvas.texts.push(notice(ui, space, text));
         }
     }
 
@@ -202,19 +203,27 @@ impl MaskTopology {
         let survey = &self.survey;
         let (Some(all), false) = (survey.tokens(), context.mask.is_empty()) else {
             if let Some(all) = survey.tokens() {
-                ui.weak(format!("Every query sees all {} keys", grouped(all as f64)));
+                ui.weak(format!(
+                    "Every query sees all {} {}",
+                    grouped(all as f64),
+                    plural(all, "key", "keys")
+                ));
             }
             return;
         };
-        let share = 100.0 * survey.seen() as f64 / all.max(1) as f64;
+        let share = percent(survey.seen() as f64 / all.max(1) as f64);
         let (place, own) = (*context.query, survey.query_region());
         let from = match own {
             _ if !survey.has_regions() => String::new(),
             0 => " in the unpainted region 0".into(),
             own => format!(" in region {own}"),
         };
-        let sees =
-            format!("sees {} of {} keys ({share:.1} %)", grouped(survey.seen() as f64), grouped(all as f64));
+        let sees = format!(
+            "sees {} of {} {} ({share})",
+            grouped(survey.seen() as f64),
+            grouped(all as f64),
+            plural(all, "key", "keys")
+        );
         let text = format!("The query at ({}, {}){from} {sees}", place.x, place.y);
         if survey.seen() == 0 {
             let advice = ": no attention from here. Unhide an area, or link the region to another one";
@@ -348,8 +357,8 @@ fn frame(painter: &egui::Painter, token: Rect) {
     }
 }
 
-/// A line of advice on the picture.
-fn notice(ui: &egui::Ui, space: Rect, text: &str) {
+/// A line of advice on the picture; where it was drawn.
+fn notice(ui: &egui::Ui, space: Rect, text: &str) -> Rect {
     let visuals = ui.visuals();
     let font = TextStyle::Body.resolve(ui.style());
     let wrap = (space.width() - 40.0).max(60.0);
@@ -366,4 +375,5 @@ fn notice(ui: &egui::Ui, space: Rect, text: &str) {
         StrokeKind::Inside,
     );
     painter.galley(rect.min + vec2(10.0, 6.0), galley, visuals.strong_text_color());
+    rect
 }

@@ -18,6 +18,7 @@ pub mod explorer;
 pub mod graph;
 pub mod kernel;
 pub mod kernels;
+pub mod random;
 #[cfg(feature = "source")]
 pub mod source;
 pub mod tensor;

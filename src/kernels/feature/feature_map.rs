@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | 0 `elu1` | u + 1 above 0, e^u below | 1 |
 //! | 1 `relu` | max(u, 0) + eps | 1 |
-//! | 2 `exp` | e^(y − s) | d^−¼ |
+//! | 2 `exp` | e^(y − s) | 1 |
 //! | 3 `favor+` | e^(u − ‖y‖²/2 − s) / √r | d^−¼ |
 //! | 4 `hyperbolic` | e^(±u − ‖y‖²/2 − s) / √r, first all +u, then all −u | d^−¼ |
 //! | 5 `trigonometric` | e^(‖y‖²/2 − s) · (cos u, sin u) / √(r/2); can be negative | d^−¼ |
@@ -80,7 +80,7 @@ impl Params {
     /// The factor of x for tokens of `d` numbers.
     pub fn scale_of(&self, d: u32) -> f64 {
         match (self.scale, self.map) {
-            (0.0, ELU1 | RELU) => 1.0,
+            (0.0, ELU1 | RELU | EXP) => 1.0,
             (0.0, _) => f64::from(d.max(1)).powf(-0.25),
             (given, _) => given.into(),
         }

@@ -9,7 +9,7 @@
 
 use super::segment_max::{Segments, row_windows};
 use crate::error::Result;
-use crate::kernel::wgsl_module::{BYTES, EXP, GROUP};
+use crate::kernel::wgsl_module::{BYTES, EXP, GROUP, TEXELS};
 use crate::kernel::*;
 use crate::kernels::laplacian::kernel_matrix::kept;
 use crate::tensor::{DType, Dims};
@@ -67,6 +67,43 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     Ok(())
 }
 
+fn words(d: &Dims) -> f64 {
+    f64::from(d.size("n")) * f64::from(d.size("p"))
+}
+
+static VARIANTS: &[Variant] = &[
+    Variant {
+        name: "texture",
+        file: "feature/feature_pointwise_texture.wgsl",
+        body: include_str!("../../../shaders/feature/feature_pointwise_texture.wgsl"),
+        shared: &[GROUP, BYTES, EXP, TEXELS],
+        preferred_on: &[Driver::Llvmpipe, Driver::SwiftShader],
+        classes: &[("u", Class::Texture)],
+        vec4: &["u"],
+        constants: no_constants,
+        suits: |d, _, _| d.size("p") % 4 == 0 && d.size("p") > 0,
+        grid: |d, batches| batches * (u64::from(d.size("n")) * u64::from(d.size("p") / 4)).div_ceil(64),
+        loads: |d| Loads { texture: words(d), storage: words(d) / 4.0, ..Loads::default() },
+        rounds: few_rounds,
+        subgroups: false,
+    },
+    Variant {
+        name: "plain",
+        file: "feature/feature_pointwise_plain.wgsl",
+        body: include_str!("../../../shaders/feature/feature_pointwise_plain.wgsl"),
+        shared: &[GROUP, BYTES, EXP],
+        preferred_on: &[Driver::Gpu, Driver::Llvmpipe, Driver::SwiftShader],
+        classes: &[],
+        vec4: &[],
+        constants: no_constants,
+        suits: always,
+        grid: |d, batches| batches * (u64::from(d.size("n")) * u64::from(d.size("p"))).div_ceil(64),
+        loads: |d| Loads { storage: 2.0 * words(d), ..Loads::default() },
+        rounds: few_rounds,
+        subgroups: false,
+    },
+];
+
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
     name: "feature_pointwise",
@@ -83,13 +120,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     defaults: Params::default_bytes,
     output_dims: None,
     check,
-    wgpu: OnWgpu::Shader(&[Variant::only(
-        "feature/feature_pointwise.wgsl",
-        include_str!("../../../shaders/feature/feature_pointwise.wgsl"),
-        &[GROUP, BYTES, EXP],
-        |d, batches| batches * (u64::from(d.size("n")) * u64::from(d.size("p"))).div_ceil(64),
-        |d| Loads { storage: 2.0 * f64::from(d.size("n")) * f64::from(d.size("p")), ..Loads::default() },
-    )]),
+    wgpu: OnWgpu::Shader(VARIANTS),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
     reference: reference!(reference),
     window: row_windows,
@@ -114,6 +145,14 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("masked_garbage", &[("b", 1), ("h", 2), ("n", 65), ("p", 3)], Params::default_bytes)
             .without(&["starts"])
             .filled(&[("key_mask", Fill::Value(0.0)), ("u", Fill::Value(f32::NAN))]),
+        Case::new("whole_texels", &[("b", 2), ("h", 3), ("n", 17), ("p", 12)], Params::default_bytes)
+            .without(&["starts"])
+            .filled(&[("u", Fill::Uniform(-9.0, 9.0))])
+            .shared(&["key_mask"]),
+        Case::new("packed_texels", &[("b", 2), ("h", 2), ("n", 40), ("p", 8), ("s", 6)], || {
+            Params { scale: 0.7, eps: 1e-3, map: RELU }.to_bytes()
+        })
+        .filled(&[("starts", Fill::Made(super::segment_max::packed))]),
         Case::new("large_values", &[("b", 1), ("h", 1), ("n", 33), ("p", 6)], Params::default_bytes)
             .without(&["key_mask", "starts"])
             .filled(&[("u", Fill::Uniform(-1e18, 1e18))]),

@@ -22,6 +22,7 @@ pub mod mask;
 #[cfg(feature = "cli")]
 #[cfg_attr(not(feature = "explorer"), allow(dead_code, reason = "the explorer uses the rest"))]
 mod numbers;
+pub mod random;
 #[cfg(feature = "source")]
 pub mod source;
 pub mod tensor;

@@ -16,6 +16,7 @@
 //! ```
 
 mod exact;
+mod features;
 mod landmarks;
 
 use crate::error::{Error, Result};
@@ -23,6 +24,7 @@ use crate::graph::{Graph, PassId};
 use crate::kernels::laplacian::{kernel_matrix, nystrom, nystrom_attention, nystrom_map};
 use crate::tensor::{DType, Tensor};
 pub use exact::{ExactAttended, ExactAttention, ExactNormalisation, Similarity, empty_rows};
+pub use features::{FeatureMap, Published, Role};
 pub use landmarks::Landmarks;
 
 /// The similarity of a query and a key.

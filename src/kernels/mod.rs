@@ -23,6 +23,8 @@ kernels! {
     }
     /// Laplacian and Gaussian kernels, landmarks and Nyström attention.
     laplacian { kernel_matrix, pool_tokens, nystrom_row, nystrom_attention, nystrom_map; nystrom }
+    /// Feature maps of linear attention.
+    feature { feature_map, feature_pointwise, feature_rows, feature_exp, segment_max, segment_shift }
     /// Functions of single elements.
     elementwise { exp_scale, weighted_sum }
     /// Masks as linear operators on channels.

@@ -23,6 +23,11 @@ kernels! {
     }
     /// Laplacian and Gaussian kernels, landmarks and Nyström attention.
     laplacian { kernel_matrix, pool_tokens, nystrom_row, nystrom_attention, nystrom_map; nystrom }
+    /// Linear attention through a feature map: plain, causal, with decay, in segments.
+    linear {
+        linear_attention, append_one, divide_rows, causal_attention, decay_powers, chunk_states, scan_states, chunk_attend;
+        chunks
+    }
     /// Functions of single elements.
     elementwise { exp_scale }
     /// Pictures to numbers and back, and work on the token grid.

@@ -17,6 +17,7 @@
 
 mod exact;
 mod landmarks;
+mod linear;
 
 use crate::error::{Error, Result};
 use crate::graph::{Graph, PassId};
@@ -24,6 +25,7 @@ use crate::kernels::laplacian::{kernel_matrix, nystrom, nystrom_attention, nystr
 use crate::tensor::{DType, Tensor};
 pub use exact::{ExactAttended, ExactAttention, ExactNormalisation, Similarity, empty_rows};
 pub use landmarks::Landmarks;
+pub use linear::{LinearAttended, LinearAttention, ScanMask, Stepped, rows_without_keys};
 
 /// The similarity of a query and a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

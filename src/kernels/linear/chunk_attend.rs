@@ -10,7 +10,7 @@ use super::chunks::{TOKENS, check_powers, check_state, key_counts, power, reach,
 use super::chunk_states::{POWERS, SEGMENTS};
 use super::divide_rows::divided;
 use crate::error::Result;
-use crate::kernel::wgsl_module::{BYTES, GROUP};
+use crate::kernel::wgsl_module::{BYTES, GROUP, TEXELS};
 use crate::kernel::*;
 use crate::kernels::linalg::column_sums::check_chunks;
 use crate::tensor::{DType, Dims};
@@ -94,7 +94,67 @@ fn products(d: &Dims) -> f64 {
     n * (chunk_rows(d) as f64 * (r + e + 1.0) + s)
 }
 
+/// Groups of `rows` queries and `columns` value columns.
+fn groups(d: &Dims, batches: u64, rows: u32, columns: u32) -> u64 {
+    batches * u64::from(d.size("n").div_ceil(rows)) * u64::from(d.size("e").div_ceil(columns))
+}
+
+/// Whether no group of `rows` queries lies in two chunks.
+fn whole_groups(d: &Dims, params: &[u8], rows: u32) -> bool {
+    d.size("e") > 0 && (d.size("c") == 1 && d.size("n") <= rows || Params::from_bytes(params).rows.is_multiple_of(rows))
+}
+
+const fn tile(name: &'static str, columns: u32) -> Variant {
+    Variant {
+        name,
+        file: "linear/chunk_attend_tile.wgsl",
+        body: include_str!("../../../shaders/linear/chunk_attend_tile.wgsl"),
+        shared: &[GROUP, BYTES, TOKENS],
+        preferred_on: &[Driver::Gpu],
+        classes: &[],
+        vec4: &[],
+        constants: match columns {
+            32 => |_| vec![("WIDE", Constant::Bool(false))],
+            _ => |_| vec![("WIDE", Constant::Bool(true))],
+        },
+        suits: match columns {
+            32 => |d, params, caps| caps.workgroup_bytes >= 14_336 && d.size("e") <= 32 && whole_groups(d, params, 64),
+            _ => |d, params, caps| caps.workgroup_bytes >= 14_336 && whole_groups(d, params, 64),
+        },
+        grid: match columns {
+            32 => |d, batches| groups(d, batches, 64, 32),
+            _ => |d, batches| groups(d, batches, 64, 64),
+        },
+        loads: |d| Loads { storage: products(d) / 32.0, workgroup: products(d) / 3.0, ..Loads::default() },
+        rounds: |d| (chunk_rows(d).div_ceil(32) + 2) * (70 + 20 * u64::from(d.size("r").div_ceil(16))),
+        subgroups: false,
+    }
+}
+
 static VARIANTS: &[Variant] = &[
+    tile("tile32", 32),
+    tile("tile64", 64),
+    Variant {
+        name: "texture",
+        file: "linear/chunk_attend_texture.wgsl",
+        body: include_str!("../../../shaders/linear/chunk_attend_texture.wgsl"),
+        shared: &[GROUP, BYTES, TEXELS, TOKENS],
+        preferred_on: &[Driver::Llvmpipe, Driver::SwiftShader],
+        classes: &[("q", Class::Texture), ("k", Class::Texture), ("v", Class::Texture), ("states", Class::Texture)],
+        vec4: &["q", "k", "v", "states"],
+        constants: |d| {
+            let texels = |name| Constant::U32((d.size(name) / 4).min(8));
+            vec![("HELD", texels("r")), ("WIDTH", texels("e"))]
+        },
+        suits: |d, params, _| {
+            let whole = |name| d.size(name) > 0 && d.size(name).is_multiple_of(4);
+            whole("r") && whole("e") && whole_groups(d, params, 32)
+        },
+        grid: |d, batches| groups(d, batches, 32, 32),
+        loads: |d| Loads { texture: products(d) / 4.0 * f64::from(d.size("e").div_ceil(32)), ..Loads::default() },
+        rounds: |d| 2 * chunk_rows(d) * (1 + u64::from((d.size("r") / 4).saturating_sub(8))) + 3 * u64::from(d.size("r")),
+        subgroups: false,
+    },
     Variant {
         name: "plain",
         file: "linear/chunk_attend_plain.wgsl",
@@ -171,6 +231,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("tile", &plain_sizes(2, 128, 2, 32, 32, 1056), || with(64, 0, 1)).without(BARE).filled(&NUMBERS),
         Case::new("tile_plus_one", &sizes(129, 3, 36, 36, 1332, 37), || with(64, 0, 0)).filled(MASKED),
         Case::new("two_sided", &sizes(100, 4, 8, 12, 208, 12), || with(32, 1, 1)).without(&["key_mask"]).filled(MASKED),
+        Case::new("narrow_tile", &sizes(70, 2, 24, 20, 1008, 20), || with(64, 1, 1)).filled(MASKED),
         Case::new("two_sided_wide", &sizes(70, 2, 68, 68, 9384, 68), || with(64, 1, 1)).without(&["reach"])
             .filled(&[NUMBERS[0], NUMBERS[1], NUMBERS[2], POWERS]),
         Case::new("masked_garbage", &sizes(40, 2, 8, 4, 40, 4), || with(32, 0, 1)).without(&["reach"])

@@ -8,9 +8,10 @@
 
 use super::chunks::{TOKENS, check_powers, check_state, key_counts, power, sees};
 use crate::error::Result;
-use crate::kernel::wgsl_module::{BYTES, GROUP};
+use crate::kernel::wgsl_module::{BYTES, GROUP, TEXELS};
 use crate::kernel::*;
 use crate::kernels::linalg::column_sums::check_chunks;
+use crate::kernels::linalg::matmul::{col_lanes, texel_tiles};
 use crate::tensor::{DType, Dims, HostData};
 use crate::{params, reference};
 
@@ -74,7 +75,43 @@ fn chunk_rows(d: &Dims) -> u64 {
     u64::from(d.size("n").div_ceil(d.size("c").max(1)))
 }
 
+/// Blocks of both directions, in numbers of a state.
+fn blocks(d: &Dims, batches: u64, features: u32, columns: u32) -> u64 {
+    batches * u64::from(d.size("c")) * (sides(d) as u64) * u64::from(d.size("r").div_ceil(features)) * u64::from(d.size("e").div_ceil(columns))
+}
+
 static VARIANTS: &[Variant] = &[
+    Variant {
+        name: "tile",
+        file: "linear/chunk_states_tile.wgsl",
+        body: include_str!("../../../shaders/linear/chunk_states_tile.wgsl"),
+        shared: &[GROUP, BYTES, TOKENS],
+        preferred_on: &[Driver::Gpu],
+        classes: &[],
+        vec4: &[],
+        constants: no_constants,
+        suits: |d, _, caps| caps.workgroup_bytes >= 8192 && d.size("e") > 0,
+        grid: |d, batches| blocks(d, batches, 32, 32),
+        loads: |d| Loads { storage: products(d) / 16.0, workgroup: products(d) / 2.0, ..Loads::default() },
+        rounds: |d| 6 * chunk_rows(d),
+        subgroups: false,
+    },
+    Variant {
+        name: "texture",
+        file: "linear/chunk_states_texture.wgsl",
+        body: include_str!("../../../shaders/linear/chunk_states_texture.wgsl"),
+        shared: &[GROUP, BYTES, TEXELS, TOKENS],
+        preferred_on: &[Driver::Llvmpipe, Driver::SwiftShader],
+        classes: &[("k", Class::Texture), ("v", Class::Texture)],
+        vec4: &["k", "v"],
+        constants: |d| vec![("COL_LANES", Constant::U32(col_lanes(d.size("e"))))],
+        suits: |d, _, _| d.size("r") % 4 == 0 && d.size("e") % 4 == 0 && d.size("r") > 0 && d.size("e") > 0,
+        grid: |d, batches| batches * u64::from(d.size("c")) * (sides(d) as u64) * texel_tiles(d.size("r"), d.size("e")),
+        // Per key: 2 texels of K and 2 of V for 8 x 8 sums.
+        loads: |d| Loads { texture: products(d) / 4.0, ..Loads::default() },
+        rounds: chunk_rows,
+        subgroups: false,
+    },
     Variant {
         name: "plain",
         file: "linear/chunk_states_plain.wgsl",

@@ -16,6 +16,10 @@ use crate::tensor::Dims;
 pub const TOKENS: &Shared =
     &Shared { file: "linear/tokens.wgsl", body: include_str!("../../../shaders/linear/tokens.wgsl") };
 
+/// What a state is multiplied by when it passes a chunk.
+pub const CARRY: &Shared =
+    &Shared { file: "linear/carry.wgsl", body: include_str!("../../../shaders/linear/carry.wgsl") };
+
 /// Numbers of one state: r × (e + 1), twice for both directions.
 pub fn state_size(r: u32, e: u32, two_sided: u32) -> u64 {
     u64::from(r) * (u64::from(e) + 1) * (1 + u64::from(two_sided))

@@ -8,9 +8,9 @@
 //!
 //! One thread walks all chunks of one number: 65 535 chunks at most on llvmpipe, so long sequences take longer chunks.
 
-use super::chunks::{check_powers, power, reach};
+use super::chunks::{CARRY, check_powers, power, reach};
 use crate::error::Result;
-use crate::kernel::wgsl_module::GROUP;
+use crate::kernel::wgsl_module::{GROUP, TEXELS};
 use crate::kernel::*;
 use crate::tensor::{DType, Dims};
 use crate::{params, reference};
@@ -82,10 +82,28 @@ fn words(d: &Dims) -> f64 {
 
 static VARIANTS: &[Variant] = &[
     Variant {
+        name: "texture",
+        file: "linear/scan_states_texture.wgsl",
+        body: include_str!("../../../shaders/linear/scan_states_texture.wgsl"),
+        shared: &[GROUP, TEXELS, CARRY],
+        preferred_on: &[Driver::Llvmpipe, Driver::SwiftShader],
+        classes: &[("states", Class::Texture)],
+        vec4: &["states"],
+        constants: no_constants,
+        suits: |d, params, _| {
+            let sides = 1 + Params::from_bytes(params).two_sided;
+            d.size("s") > 0 && d.size("s").is_multiple_of(4 * sides)
+        },
+        grid: |d, batches| batches * u64::from((d.size("s") / 4).div_ceil(8)),
+        loads: |d| Loads { texture: words(d), ..Loads::default() },
+        rounds: |d| u64::from(d.size("c")),
+        subgroups: false,
+    },
+    Variant {
         name: "plain",
         file: "linear/scan_states_plain.wgsl",
         body: include_str!("../../../shaders/linear/scan_states_plain.wgsl"),
-        shared: &[GROUP],
+        shared: &[GROUP, CARRY],
         preferred_on: &[Driver::Gpu, Driver::Llvmpipe, Driver::SwiftShader],
         classes: &[],
         vec4: &[],

@@ -10,10 +10,9 @@
 @group(0) @binding(7) var<storage, read> states: array<f32>;
 @group(0) @binding(8) var<storage, read_write> out: array<f32>;
 
-// Weights of 32 items for 64 rows, in whose place slices of queries and keys are multiplied before; then 16 items' values.
+// QUADS texels of four columns. Weights of 32 items for 64 rows, in whose place slices of queries and keys are multiplied before; then 16 items' values.
 const K_AT: u32 = 272u;
 const V_AT: u32 = 512u;
-const QUADS: u32 = select(8u, 16u, WIDE);
 var<workgroup> tile: array<vec4f, 768>;
 // What the ones column has for an item.
 var<workgroup> ones: array<f32, 32>;

@@ -16,6 +16,7 @@ use super::chunk_states::{self, two_segments};
 use super::chunks::{key_counts, reach, state_size};
 use super::decay_powers;
 use super::divide_rows::{self, divided};
+use super::linear_attention::check_widths;
 use super::{chunk_attend, scan_states};
 use crate::error::Result;
 use crate::graph::{Expansion, Graph};
@@ -41,9 +42,7 @@ fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     if p.two_sided > 1 {
         return Err(format!("two_sided is 0 or 1, got {}", p.two_sided));
     }
-    if dims.size("r") == 0 || dims.size("e") == 0 {
-        return Err(format!("r and e are at least 1, got r = {} and e = {}", dims.size("r"), dims.size("e")));
-    }
+    check_widths(dims, params)?;
     match dims.find("heads") {
         Some(heads) if heads != 1 && heads != h => Err(format!("decay has 1 or h = {h} numbers, got {heads}")),
         _ => Ok(()),

@@ -114,8 +114,8 @@ const fn tile(name: &'static str, columns: u32) -> Variant {
         classes: &[],
         vec4: &[],
         constants: match columns {
-            32 => |_| vec![("WIDE", Constant::Bool(false))],
-            _ => |_| vec![("WIDE", Constant::Bool(true))],
+            32 => |_| vec![("QUADS", Constant::U32(8)), ("WIDE", Constant::Bool(false))],
+            _ => |_| vec![("QUADS", Constant::U32(16)), ("WIDE", Constant::Bool(true))],
         },
         suits: match columns {
             32 => |d, params, caps| caps.workgroup_bytes >= 14_336 && d.size("e") <= 32 && whole_groups(d, params, 64),

@@ -16,7 +16,15 @@ use crate::kernels::linalg::matmul::{self, Inputs};
 use crate::kernels::linalg::row_affine::{self, Rows};
 use crate::kernels::linalg::gram;
 use crate::reference;
-use crate::tensor::DType;
+use crate::tensor::{DType, Dims};
+
+/// Whether there is a feature and a value column at all.
+pub(super) fn check_widths(dims: &Dims, _: &[u8]) -> std::result::Result<(), String> {
+    match (dims.size("r"), dims.size("e")) {
+        (0, _) | (_, 0) => Err(format!("r and e are at least 1, got r = {} and e = {}", dims.size("r"), dims.size("e"))),
+        _ => Ok(()),
+    }
+}
 
 fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     let [n, m, r, e] = ["n", "m", "r", "e"].map(|d| args.dims.at(d));
@@ -87,7 +95,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     params: params::NoParams::FIELDS,
     defaults: Vec::new,
     output_dims: None,
-    check: any_dims,
+    check: check_widths,
     wgpu: OnWgpu::Expand(expand),
     cuda: OnCuda::Absent { reason: "becomes library GEMMs when the CUDA backend is built" },
     reference: reference!(reference),

@@ -12,6 +12,7 @@
 
 use super::causal_attention::{self, blocks};
 use super::divide_rows::{self, divided};
+use super::linear_attention::check_widths;
 use super::{axis_scan, contract_rows, outer_rows};
 use crate::error::Result;
 use crate::graph::{Expansion, Graph};
@@ -45,9 +46,7 @@ fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     if tokens != Some(dims.size("n")) {
         return Err(format!("a grid of {sides:?} has n1 n2 n3 tokens, got n = {}", dims.size("n")));
     }
-    if dims.size("r") == 0 || dims.size("e") == 0 {
-        return Err(format!("r and e are at least 1, got r = {} and e = {}", dims.size("r"), dims.size("e")));
-    }
+    check_widths(dims, params)?;
     let (h, heads) = (dims.size("h"), dims.size("heads"));
     if heads != 1 && heads != h { Err(format!("decay has 1 or h = {h} numbers per axis, got {heads}")) } else { Ok(()) }
 }

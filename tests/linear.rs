@@ -13,7 +13,6 @@ use wgattn::attention::{LinearAttention, Masks, ScanMask, rows_without_keys};
 use wgattn::backend::{Backend, cpu::CpuBackend};
 use wgattn::graph::Graph;
 use wgattn::kernel::case::deviation;
-use wgattn::kernels::linear::{attention_step, causal_attention};
 use wgattn::tensor::{DType, HostData, HostTensor, Shape, Tensor};
 
 mod support;
@@ -174,7 +173,10 @@ fn packed_segments_agree_with_the_stored_arrays() {
                 let got = attend(&*backend, &attention, &data.qkv(""));
                 close(&format!("{device} {file} {name}"), &got, &data.tensor(name), 1e-6);
                 let end = *segments.as_ref().and_then(|s| s.last()).expect("works") as usize * 3;
-                assert!(got.to_f32()[end..].iter().all(|x| x.to_bits() == 0), "{device} {file}: slack is not 0");
+                assert!(
+                    got.to_f32()[end..].iter().all(|x| x.to_bits() == 0),
+                    "{device} {file}: slack is not 0"
+                );
             }
         }
     }
@@ -238,7 +240,13 @@ fn rows_are_averages_at_every_length() {
         let [q, k, v] = tokens(n, [1, 1, n, 4, 4]);
         let ones = HostTensor::f32(v.shape(), vec![1.0; v.shape().len() as usize]).expect("works");
         let (low, high) = v.to_f32().iter().fold((f32::MAX, f32::MIN), |(l, h), x| (l.min(*x), h.max(*x)));
-        for (mask, exact) in [(ScanMask::None, false), (ScanMask::Causal, false), (decay(0.97), false), (decay(0.0), true), (two_sided(0.97), false)] {
+        for (mask, exact) in [
+            (ScanMask::None, false),
+            (ScanMask::Causal, false),
+            (decay(0.97), false),
+            (decay(0.0), true),
+            (two_sided(0.97), false),
+        ] {
             let attention = LinearAttention::of(mask.clone());
             let truth = attend(&CpuBackend, &attention, &[q.clone(), k.clone(), v.clone()]);
             for (device, backend) in devices().into_iter().skip(1) {
@@ -249,7 +257,10 @@ fn rows_are_averages_at_every_length() {
                 let got = attend(&*backend, &attention, &[q.clone(), k.clone(), v.clone()]);
                 // Sums of n rounded terms.
                 let slack = 4e-6 * (high - low);
-                assert!(got.to_f32().iter().all(|x| (low - slack..=high + slack).contains(x)), "{what}: not an average");
+                assert!(
+                    got.to_f32().iter().all(|x| (low - slack..=high + slack).contains(x)),
+                    "{what}: not an average"
+                );
                 close(&what, &got, &truth, 5e-6);
                 if exact {
                     close(&format!("{what}, identity"), &got, &v, 3e-7);
@@ -289,7 +300,12 @@ fn a_later_key_changes_earlier_rows_by_exactly_nothing() {
 #[test]
 fn rescaling_one_batch_element_leaves_the_other_unchanged_to_the_bit() {
     for (device, backend) in devices() {
-        for mask in [ScanMask::None, ScanMask::Causal, two_sided(0.9), ScanMask::Separable { sides: [1, 6, 17], rates: vec![[0.0, 0.3, 0.1]] }] {
+        for mask in [
+            ScanMask::None,
+            ScanMask::Causal,
+            two_sided(0.9),
+            ScanMask::Separable { sides: [1, 6, 17], rates: vec![[0.0, 0.3, 0.1]] },
+        ] {
             let [q, k, v] = tokens(3, [2, 2, 102, 8, 4]);
             let attention = LinearAttention::of(mask.clone());
             let before = attend(&*backend, &attention, &[q.clone(), k.clone(), v.clone()]).to_f32();
@@ -311,14 +327,21 @@ fn garbage_in_masked_keys_changes_nothing() {
     let keep: Vec<u8> = (0..n).map(|i| u8::from(i % 3 != 1)).collect();
     let mask = HostTensor::new([1, 1, n as u32], HostData::U8(keep.clone())).expect("works");
     for (device, backend) in devices() {
-        for scan in [ScanMask::None, ScanMask::Causal, decay(0.9), two_sided(0.9), ScanMask::Separable { sides: [1, 10, 15], rates: vec![[0.0, 0.2, 0.4]] }] {
+        for scan in [
+            ScanMask::None,
+            ScanMask::Causal,
+            decay(0.9),
+            two_sided(0.9),
+            ScanMask::Separable { sides: [1, 10, 15], rates: vec![[0.0, 0.2, 0.4]] },
+        ] {
             let [q, k, v] = tokens(11, [1, 2, n as u32, 8, 4]);
             let attention = LinearAttention::of(scan.clone());
             let clean = attend(&*backend, &attention, &[q.clone(), k.clone(), v.clone(), mask.clone()]);
             for garbage in [1e30, -3e38, f32::INFINITY, f32::NAN] {
                 let spoil = |t: &HostTensor, width: usize| {
                     let numbers = t.to_f32().into_iter().enumerate();
-                    let numbers = numbers.map(|(i, x)| if keep[i / width % n] == 0 { garbage } else { x }).collect();
+                    let numbers =
+                        numbers.map(|(i, x)| if keep[i / width % n] == 0 { garbage } else { x }).collect();
                     HostTensor::f32(t.shape(), numbers).expect("works")
                 };
                 let inputs = [q.clone(), spoil(&k, 8), spoil(&v, 4), mask.clone()];
@@ -344,7 +367,8 @@ fn packed_sequences_are_what_they_are_alone() {
     let inputs = tokens(21, [1, 1, n, 8, 4]);
     for (device, backend) in devices() {
         for mask in [ScanMask::None, ScanMask::Causal, decay(0.95), decay(0.0), two_sided(0.95)] {
-            let attention = LinearAttention { mask: mask.clone(), segments: Some(segments.clone()), denominators: false };
+            let attention =
+                LinearAttention { mask: mask.clone(), segments: Some(segments.clone()), denominators: false };
             let packed = attend(&*backend, &attention, &inputs);
             for (from, to) in segments.iter().zip(&segments[1..]).filter(|(a, b)| a < b) {
                 let (from, to) = (*from as usize, *to as usize);
@@ -363,10 +387,22 @@ fn thousands_of_tiny_segments_take_no_more_passes() {
     let segments: Vec<u32> = (0..=n / 3).map(|i| 3 * i).collect();
     let [q, k, v] = tokens(2, [1, 1, n, 4, 4]);
     for (device, backend) in devices() {
-        let attention = LinearAttention { mask: ScanMask::None, segments: Some(segments.clone()), denominators: false };
+        let attention =
+            LinearAttention { mask: ScanMask::None, segments: Some(segments.clone()), denominators: false };
         let got = attend(&*backend, &attention, &[q.clone(), k.clone(), v.clone()]);
         let truth = attend(&CpuBackend, &attention, &[q.clone(), k.clone(), v.clone()]);
         close(&format!("{device} 2000 segments"), &got, &truth, 2e-6);
+        let steps = |attention: &LinearAttention| {
+            let mut graph = Graph::new("steps");
+            let t = [&q, &k, &v].map(|t| graph.input("input", t.shape(), t.dtype()));
+            let attended = attention.record(&mut graph, (t[0], t[1], t[2]), Masks::default()).expect("works");
+            graph.output(attended.out).expect("works");
+            backend.compile(&graph).expect("works").schedule().steps.len()
+        };
+        assert_eq!(
+            steps(&attention),
+            steps(&LinearAttention { segments: Some(vec![0, n]), ..attention.clone() })
+        );
     }
 }
 
@@ -379,11 +415,18 @@ fn steps_are_the_full_pass_position_by_position() {
             let attention = LinearAttention::of(mask.clone());
             let full = attend(&*backend, &attention, &[q.clone(), k.clone(), v.clone()]);
             for stride in [1_usize, 7] {
-                let mut state = HostTensor::f32([1, 1, r, e + 1], vec![0.0; (r * (e + 1)) as usize]).expect("works");
+                let mut state =
+                    HostTensor::f32([1, 1, r, e + 1], vec![0.0; (r * (e + 1)) as usize]).expect("works");
                 for from in (0..n as usize).step_by(stride) {
-                    let inputs = [part(&q, from, from + stride), part(&k, from, from + stride), part(&v, from, from + stride), state];
+                    let inputs = [
+                        part(&q, from, from + stride),
+                        part(&k, from, from + stride),
+                        part(&v, from, from + stride),
+                        state,
+                    ];
                     let record = |graph: &mut Graph, t: &[Tensor]| {
-                        let step = attention.record_step(graph, t[3], (t[0], t[1], t[2]), None).expect("works");
+                        let step =
+                            attention.record_step(graph, t[3], (t[0], t[1], t[2]), None).expect("works");
                         vec![step.out, step.state]
                     };
                     let mut got = run(&*backend, record, &inputs);
@@ -415,9 +458,11 @@ fn weights_that_underflow_are_nothing() {
 fn a_million_tokens_are_averaged() {
     let n = 1_000_000;
     let [q, k, v] = tokens(51, [1, 1, n, 4, 4]);
-    let truth = attend(&CpuBackend, &LinearAttention::of(ScanMask::Causal), &[q.clone(), k.clone(), v.clone()]);
+    let truth =
+        attend(&CpuBackend, &LinearAttention::of(ScanMask::Causal), &[q.clone(), k.clone(), v.clone()]);
     for (device, backend) in devices().into_iter().skip(1) {
-        let got = attend(&*backend, &LinearAttention::of(ScanMask::Causal), &[q.clone(), k.clone(), v.clone()]);
+        let got =
+            attend(&*backend, &LinearAttention::of(ScanMask::Causal), &[q.clone(), k.clone(), v.clone()]);
         // The state is a sum of a million terms.
         close(&format!("{device}: a million"), &got, &truth, 2e-5);
     }
@@ -428,12 +473,17 @@ fn bad_settings_name_what_is_wrong() {
     let fails = |attention: LinearAttention, wanted: &[&str]| {
         let mut graph = Graph::new("bad");
         let [q, k, v] = ["q", "k", "v"].map(|name| graph.input(name, [1, 2, 10, 4], DType::F32));
-        let error = attention.record(&mut graph, (q, k, v), Masks::default()).expect_err("refused").to_string();
+        let error =
+            attention.record(&mut graph, (q, k, v), Masks::default()).expect_err("refused").to_string();
         for word in wanted {
             assert!(error.contains(word), "`{error}` does not say `{word}`");
         }
     };
-    let segments = |list: &[u32]| LinearAttention { mask: ScanMask::Causal, segments: Some(list.to_vec()), denominators: false };
+    let segments = |list: &[u32]| LinearAttention {
+        mask: ScanMask::Causal,
+        segments: Some(list.to_vec()),
+        denominators: false,
+    };
     fails(segments(&[]), &["segments"]);
     fails(segments(&[0, 5, 3]), &["segments[2]", "5", "3"]);
     fails(segments(&[0, 5, 11]), &["segments[2]", "10", "11"]);
@@ -441,14 +491,70 @@ fn bad_settings_name_what_is_wrong() {
     fails(LinearAttention::of(decay(f32::NAN)), &["decay[0]", "NaN"]);
     fails(LinearAttention::of(ScanMask::TwoSided { decay: vec![0.5, -0.1] }), &["decay[1]", "-0.1"]);
     fails(LinearAttention::of(ScanMask::Decay { decay: vec![0.5; 3] }), &["decay", "2", "3"]);
-    fails(LinearAttention::of(ScanMask::Separable { sides: [1, 2, 6], rates: vec![[0.0; 3]] }), &["[1, 2, 6]", "10"]);
-    fails(LinearAttention::of(ScanMask::Separable { sides: [1, 2, 5], rates: vec![[0.0, 0.0, -1.0]] }), &["rates[0][2]", "-1"]);
+    fails(
+        LinearAttention::of(ScanMask::Separable { sides: [1, 2, 6], rates: vec![[0.0; 3]] }),
+        &["[1, 2, 6]", "10"],
+    );
+    fails(
+        LinearAttention::of(ScanMask::Separable { sides: [1, 2, 5], rates: vec![[0.0, 0.0, -1.0]] }),
+        &["rates[0][2]", "-1"],
+    );
     let grid = ScanMask::Separable { sides: [1, 2, 5], rates: vec![[0.0; 3]] };
-    fails(LinearAttention { mask: grid, segments: Some(vec![0, 10]), denominators: false }, &["segments", "grid"]);
+    fails(
+        LinearAttention { mask: grid, segments: Some(vec![0, 10]), denominators: false },
+        &["segments", "grid"],
+    );
     let mut graph = Graph::new("bad");
     let [q, k] = ["q", "k"].map(|name| graph.input(name, [1, 2, 10, 0], DType::F32));
     let v = graph.input("v", [1, 2, 10, 4], DType::F32);
     let error = LinearAttention::of(ScanMask::Causal).record(&mut graph, (q, k, v), Masks::default());
     assert!(error.expect_err("refused").to_string().contains("r = 0"));
-    assert_eq!(attention_step::SPEC.family, causal_attention::SPEC.family);
+}
+
+/// Processor milliseconds by length beside unmasked linear attention, and by kernel: `--ignored --nocapture times_by_length`.
+#[test]
+#[ignore = "a measurement"]
+fn times_by_length() {
+    for (device, backend) in devices().into_iter().skip(1) {
+        for (r, e) in [(32, 32), (16, 16)] {
+            for n in [1024, 4096, 16_384, 65_536] {
+                let inputs = tokens(1, [1, 8, n, r, e]);
+                let mut line = format!("{device} r {r} e {e} n {n}:");
+                let mut base = 0.0;
+                for mask in [ScanMask::None, ScanMask::Causal, decay(0.99), two_sided(0.99)] {
+                    let mut graph = Graph::new("times");
+                    let t = inputs.each_ref().map(|t| graph.input("input", t.shape(), t.dtype()));
+                    let attention = LinearAttention::of(mask.clone());
+                    let attended =
+                        attention.record(&mut graph, (t[0], t[1], t[2]), Masks::default()).expect("works");
+                    graph.output(attended.out).expect("works");
+                    let mut program = backend.compile(&graph).expect("works");
+                    t.iter().zip(&inputs).for_each(|(t, data)| program.write(*t, data).expect("works"));
+                    program.run().expect("works");
+                    let runs = 1 + 65_536 / n;
+                    let mut best = f64::MAX;
+                    for _ in 0..runs {
+                        best = best.min(program.run().expect("works").cpu_seconds);
+                    }
+                    if mask == ScanMask::None {
+                        base = best;
+                    }
+                    line += &format!(" {:.1} ms ({:.2})", 1e3 * best, best / base);
+                    if n == 16_384 && r == 32 {
+                        program.set_profiling(true);
+                        let timings = program.run().expect("works");
+                        for step in &timings.steps {
+                            println!(
+                                "  {} {} {:?}",
+                                step.kernel,
+                                step.variant,
+                                step.cpu_seconds.map(|s| (1e4 * s).round() / 10.0)
+                            );
+                        }
+                    }
+                }
+                println!("{line}");
+            }
+        }
+    }
 }

@@ -101,7 +101,12 @@ impl LinearAttention {
     /// Errors: shapes that do not fit; a decay outside [0, 1] or a negative rate, with its index; segments that overlap, run
     /// backward or end past the tokens, with the index; segments of a grid, which are not supported.
     #[track_caller]
-    pub fn record(&self, graph: &mut Graph, (q, k, v): (Tensor, Tensor, Tensor), masks: Masks) -> Result<LinearAttended> {
+    pub fn record(
+        &self,
+        graph: &mut Graph,
+        (q, k, v): (Tensor, Tensor, Tensor),
+        masks: Masks,
+    ) -> Result<LinearAttended> {
         let [b, h, n] = [0, 1, 2].map(|axis| q.dim(axis));
         let reach = match &self.segments {
             None => None,
@@ -118,13 +123,23 @@ impl LinearAttention {
             }
             ScanMask::Separable { sides, rates } => {
                 if reach.is_some() {
-                    let remedy = "give every grid a batch element of its own, or use a causal or two-sided mask";
-                    return Err(Error::value("mask of packed segments", "a mask of sequences", "a separable grid mask", remedy));
+                    let remedy =
+                        "give every grid a batch element of its own, or use a causal or two-sided mask";
+                    return Err(Error::value(
+                        "mask of packed segments",
+                        "a mask of sequences",
+                        "a separable grid mask",
+                        remedy,
+                    ));
                 }
                 let decay = graph.constant("decay along the axes", axis_decays(rates, h)?);
                 let [n1, n2, n3] = *sides;
                 let args = [Some(q), Some(k), Some(v), Some(decay), keys, queries, Some(out), denominators];
-                let pass = graph.pass(&separable_attention::SPEC, &separable_attention::Params { n1, n2, n3 }, &args)?;
+                let pass = graph.pass(
+                    &separable_attention::SPEC,
+                    &separable_attention::Params { n1, n2, n3 },
+                    &args,
+                )?;
                 return Ok(LinearAttended { out, denominators, pass });
             }
             // Every token of a segment sees the whole segment alike.
@@ -144,14 +159,25 @@ impl LinearAttention {
     ///
     /// Errors: shapes that do not fit; a mask that looks ahead, or segments.
     #[track_caller]
-    pub fn record_step(&self, graph: &mut Graph, state: Tensor, (q, k, v): (Tensor, Tensor, Tensor), keys: Option<Tensor>) -> Result<Stepped> {
+    pub fn record_step(
+        &self,
+        graph: &mut Graph,
+        state: Tensor,
+        (q, k, v): (Tensor, Tensor, Tensor),
+        keys: Option<Tensor>,
+    ) -> Result<Stepped> {
         let decay = match (&self.mask, &self.segments) {
             (ScanMask::Causal, None) => None,
             (ScanMask::Decay { decay }, None) => Some(graph.constant("decay", decays(decay, q.dim(1))?)),
             (mask, segments) => {
                 let got = format!("{mask:?}, segments {segments:?}");
                 let remedy = "start a segment with a state of zeros";
-                return Err(Error::value("mask of a streaming step", "Causal or Decay, without segments", got, remedy));
+                return Err(Error::value(
+                    "mask of a streaming step",
+                    "Causal or Decay, without segments",
+                    got,
+                    remedy,
+                ));
             }
         };
         let out = graph.transient("attended", v.shape(), DType::F32);
@@ -169,25 +195,45 @@ pub fn rows_without_keys(denominators: &HostTensor) -> usize {
 
 fn decays(decay: &[f32], h: u32) -> Result<HostTensor> {
     if decay.len() != 1 && decay.len() != h as usize {
-        return Err(Error::value("decay", format!("1 or h = {h} numbers"), decay.len(), "give one for all heads or one per head"));
+        return Err(Error::value(
+            "decay",
+            format!("1 or h = {h} numbers"),
+            decay.len(),
+            "give one for all heads or one per head",
+        ));
     }
     // NaN is in no range.
     if let Some((index, x)) = decay.iter().enumerate().find(|(_, x)| !(0.0..=1.0).contains(*x)) {
-        return Err(Error::value(format!("decay[{index}]"), "a number in [0, 1]", x, "1 forgets nothing, 0 everything"));
+        return Err(Error::value(
+            format!("decay[{index}]"),
+            "a number in [0, 1]",
+            x,
+            "1 forgets nothing, 0 everything",
+        ));
     }
     HostTensor::f32([decay.len() as u32], decay.to_vec())
 }
 
 fn axis_decays(rates: &[[f32; 3]], h: u32) -> Result<HostTensor> {
     if rates.len() != 1 && rates.len() != h as usize {
-        return Err(Error::value("rates", format!("1 or h = {h} triples"), rates.len(), "give one for all heads or one per head"));
+        return Err(Error::value(
+            "rates",
+            format!("1 or h = {h} triples"),
+            rates.len(),
+            "give one for all heads or one per head",
+        ));
     }
     let mut decay = Vec::with_capacity(3 * rates.len());
     for axis in 0..3 {
         for (head, rate) in rates.iter().enumerate().map(|(head, triple)| (head, triple[axis])) {
             if !(0.0..=f32::MAX).contains(&rate) {
                 let remedy = "0 sees everything alike along an axis";
-                return Err(Error::value(format!("rates[{head}][{axis}]"), "a finite number of at least 0", rate, remedy));
+                return Err(Error::value(
+                    format!("rates[{head}][{axis}]"),
+                    "a finite number of at least 0",
+                    rate,
+                    remedy,
+                ));
             }
             decay.push((-f64::from(rate)).exp() as f32);
         }
@@ -198,13 +244,27 @@ fn axis_decays(rates: &[[f32; 3]], h: u32) -> Result<HostTensor> {
 /// How many keys of its segment lie at or before each of n tokens, and at or after it; 0, 0 for a token of no segment.
 fn reach_of(offsets: &[u32], n: u32) -> Result<HostTensor> {
     let wrong = |index: usize, expected: String, got: u32| {
-        Error::value(format!("segments[{index}]"), expected, got, "give the ascending starts of all segments and the last one's end")
+        Error::value(
+            format!("segments[{index}]"),
+            expected,
+            got,
+            "give the ascending starts of all segments and the last one's end",
+        )
     };
     let Some(&last) = offsets.last() else {
-        return Err(Error::value("segments", "at least one offset", "none", "leave segments out for one sequence"));
+        return Err(Error::value(
+            "segments",
+            "at least one offset",
+            "none",
+            "leave segments out for one sequence",
+        ));
     };
     if let Some(index) = (1..offsets.len()).find(|&i| offsets[i] < offsets[i - 1]) {
-        return Err(wrong(index, format!("at least segments[{}] = {}", index - 1, offsets[index - 1]), offsets[index]));
+        return Err(wrong(
+            index,
+            format!("at least segments[{}] = {}", index - 1, offsets[index - 1]),
+            offsets[index],
+        ));
     }
     if last > n {
         let index = offsets.iter().position(|&x| x > n).unwrap_or(offsets.len() - 1);

@@ -12,7 +12,7 @@
 //! positive, so every row keeps its relative accuracy however small its weights; weights that underflow are nothing.
 //! A later key enters no earlier row at all: changing it changes them by exactly 0.
 
-use super::chunk_states::{self, two_segments};
+use super::chunk_states::{self, RAGGED, SEGMENTS};
 use super::chunks::{key_counts, reach, state_size};
 use super::decay_powers;
 use super::divide_rows::{self, divided};
@@ -247,7 +247,6 @@ const BARE: &[&str] = &["decay", "key_mask", "query_mask", "reach", "den"];
 const Q: (&str, Fill) = ("q", Fill::Uniform(0.0, 1.0));
 const K: (&str, Fill) = ("k", Fill::Uniform(0.0, 1.0));
 const DECAY: (&str, Fill) = ("decay", Fill::Uniform(0.5, 1.0));
-const SEGMENTS: (&str, Fill) = ("reach", Fill::Made(two_segments));
 
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
@@ -289,8 +288,8 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("causal", &sizes(129, 32, 32), Params::default_bytes).without(BARE).filled(&[Q, K]),
         Case::new("decay", &sizes(200, 8, 12), Params::default_bytes).without(&["key_mask", "query_mask", "reach", "den"])
             .filled(&[Q, K, DECAY]),
-        Case::new("two_sided", &sizes(150, 8, 8), || with(1, 0)).without(&["key_mask", "den"]).filled(&[Q, K, DECAY, SEGMENTS]),
-        Case::new("masked", &sizes(70, 6, 5), || with(1, 64)).filled(&[Q, K, DECAY, SEGMENTS]).shared(&["key_mask", "query_mask"]),
+        Case::new("two_sided", &sizes(150, 8, 8), || with(1, 0)).without(&["key_mask", "den"]).filled(&[Q, K, DECAY, RAGGED]),
+        Case::new("masked", &sizes(70, 6, 5), || with(1, 64)).filled(&[Q, K, DECAY, RAGGED]).shared(&["key_mask", "query_mask"]),
         Case::new("identity", &sizes(70, 8, 4), Params::default_bytes).without(&["key_mask", "query_mask", "reach", "den"])
             .filled(&[Q, K, ("decay", Fill::Value(0.0))]),
         Case::new("fast_decay", &sizes(300, 8, 4), || with(1, 0)).without(&["key_mask", "query_mask", "reach", "den"])

@@ -7,7 +7,7 @@
 //! * `out` `[b, h, n, p]`: p = e quotients, zeros in rows without keys; or p = e + 1 numerators and the denominator.
 
 use super::chunks::{TOKENS, check_powers, check_state, key_counts, power, reach, sees};
-use super::chunk_states::{POWERS, SEGMENTS};
+use super::chunk_states::{POWERS, RAGGED, SEGMENTS};
 use super::divide_rows::divided;
 use crate::error::Result;
 use crate::kernel::wgsl_module::{BYTES, GROUP, TEXELS};
@@ -175,6 +175,7 @@ static VARIANTS: &[Variant] = &[
 const NUMBERS: [(&str, Fill); 3] =
     [("q", Fill::Uniform(0.0, 1.0)), ("k", Fill::Uniform(0.0, 1.0)), ("states", Fill::Uniform(0.0, 4.0))];
 const MASKED: &[(&str, Fill)] = &[NUMBERS[0], NUMBERS[1], NUMBERS[2], POWERS, SEGMENTS];
+const BY_HEAD: &[(&str, Fill)] = &[NUMBERS[0], NUMBERS[1], NUMBERS[2], POWERS, RAGGED];
 
 const fn sizes(n: u32, c: u32, r: u32, e: u32, s: u32, p: u32) -> [(&'static str, u32); 10] {
     [("b", 2), ("h", 2), ("heads", 2), ("n", n), ("c", c), ("r", r), ("e", e), ("s", s), ("p", p), ("t", 66)]
@@ -229,9 +230,9 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("smallest", &plain_sizes(1, 1, 1, 1, 1, 2), Params::default_bytes).without(BARE).filled(&NUMBERS),
         Case::new("odd", &sizes(101, 7, 5, 6, 70, 6), || with(16, 1, 1)).filled(MASKED).shared(&["reach"]),
         Case::new("tile", &plain_sizes(2, 128, 2, 32, 32, 1056), || with(64, 0, 1)).without(BARE).filled(&NUMBERS),
-        Case::new("tile_plus_one", &sizes(129, 3, 36, 36, 1332, 37), || with(64, 0, 0)).filled(MASKED),
-        Case::new("two_sided", &sizes(100, 4, 8, 12, 208, 12), || with(32, 1, 1)).without(&["key_mask"]).filled(MASKED),
-        Case::new("narrow_tile", &sizes(70, 2, 24, 20, 1008, 20), || with(64, 1, 1)).filled(MASKED),
+        Case::new("tile_plus_one", &sizes(129, 3, 36, 36, 1332, 37), || with(64, 0, 0)).filled(BY_HEAD),
+        Case::new("two_sided", &sizes(100, 4, 8, 12, 208, 12), || with(32, 1, 1)).without(&["key_mask"]).filled(BY_HEAD),
+        Case::new("narrow_tile", &sizes(70, 2, 24, 20, 1008, 20), || with(64, 1, 1)).filled(BY_HEAD),
         Case::new("two_sided_wide", &sizes(70, 2, 68, 68, 9384, 68), || with(64, 1, 1)).without(&["reach"])
             .filled(&[NUMBERS[0], NUMBERS[1], NUMBERS[2], POWERS]),
         Case::new("masked_garbage", &sizes(40, 2, 8, 4, 40, 4), || with(32, 0, 1)).without(&["reach"])

@@ -132,16 +132,27 @@ static VARIANTS: &[Variant] = &[
     },
 ];
 
-/// One segment of all tokens but the last two, cut after a third.
-pub(super) fn two_segments(dims: &Dims) -> HostData {
-    let n = dims.size("n");
-    let (cut, end) = (n / 3, n.saturating_sub(2));
-    let of = |i: u32| match i {
+/// Two segments, cut at `cut`, of all tokens but the last two.
+fn segments(n: u32, cut: u32) -> impl Iterator<Item = u32> {
+    let end = n.saturating_sub(2);
+    let of = move |i: u32| match i {
         i if i < cut => [i + 1, cut - i],
         i if i < end => [i - cut + 1, end - i],
         _ => [0, 0],
     };
-    HostData::U32((0..n).flat_map(of).collect())
+    (0..n).flat_map(of)
+}
+
+/// The same segments for all heads.
+fn shared_segments(dims: &Dims) -> HostData {
+    let n = dims.size("n");
+    HostData::U32(segments(n, n / 3).collect())
+}
+
+/// Other segments for each head.
+fn ragged_segments(dims: &Dims) -> HostData {
+    let n = dims.size("n");
+    HostData::U32((0..dims.batches() as u32).flat_map(|head| segments(n, n / (2 + head))).collect())
 }
 
 /// Powers 1, 0.9, 0.81 … of the first head, faster ones of the others.
@@ -151,7 +162,8 @@ pub(super) fn falling(dims: &Dims) -> HostData {
 }
 
 pub(super) const POWERS: (&str, Fill) = ("powers", Fill::Made(falling));
-pub(super) const SEGMENTS: (&str, Fill) = ("reach", Fill::Made(two_segments));
+pub(super) const SEGMENTS: (&str, Fill) = ("reach", Fill::Made(shared_segments));
+pub(super) const RAGGED: (&str, Fill) = ("reach", Fill::Made(ragged_segments));
 const KEYS: (&str, Fill) = ("k", Fill::Uniform(0.0, 1.0));
 
 const fn sizes(n: u32, c: u32, r: u32, e: u32, s: u32) -> [(&'static str, u32); 9] {
@@ -205,8 +217,8 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("smallest", &plain_sizes(1, 1, 1, 1, 1, 1, 2), Params::default_bytes).without(BARE),
         Case::new("odd", &sizes(101, 7, 5, 6, 70), || with(16, 1)).filled(&[KEYS, POWERS, SEGMENTS]).shared(&["reach"]),
         Case::new("tile", &plain_sizes(1, 2, 128, 2, 32, 32, 1056), || with(64, 0)).without(BARE).filled(&[KEYS]),
-        Case::new("tile_plus_one", &sizes(129, 3, 36, 36, 1332), || with(64, 0)).filled(&[KEYS, POWERS, SEGMENTS]),
-        Case::new("two_sided", &sizes(100, 4, 8, 12, 208), || with(32, 1)).without(&["key_mask"]).filled(&[KEYS, POWERS, SEGMENTS]),
+        Case::new("tile_plus_one", &sizes(129, 3, 36, 36, 1332), || with(64, 0)).filled(&[KEYS, POWERS, RAGGED]),
+        Case::new("two_sided", &sizes(100, 4, 8, 12, 208), || with(32, 1)).without(&["key_mask"]).filled(&[KEYS, POWERS, RAGGED]),
         Case::new("two_sided_wide", &sizes(70, 2, 68, 68, 9384), || with(64, 1)).without(&["reach"]).filled(&[KEYS, POWERS]),
         Case::new("masked_garbage", &sizes(40, 2, 8, 4, 40), || with(32, 0)).without(&["reach"])
             .filled(&[("k", Fill::Value(1e30)), ("v", Fill::Value(3e38)), ("key_mask", Fill::Value(0.0)), POWERS]),

@@ -8,6 +8,7 @@
 //!
 //! One thread walks all chunks of one number: 65 535 chunks at most on llvmpipe, so long sequences take longer chunks.
 
+use super::chunk_states::{POWERS, RAGGED, SEGMENTS};
 use super::chunks::{CARRY, check_powers, power, reach};
 use crate::error::Result;
 use crate::kernel::wgsl_module::{GROUP, TEXELS};
@@ -152,10 +153,10 @@ pub static SPEC: KernelSpec = KernelSpec {
     tolerance: Tolerance::SUMS,
     cases: &[
         Case::new("smallest", &[("b", 1), ("h", 1), ("c", 1), ("s", 2)], Params::default_bytes).without(&["powers", "reach", "last"]),
-        Case::new("odd", &sizes(7, 70, 101), || with(101, 16, 1)).filled(&[super::chunk_states::POWERS, super::chunk_states::SEGMENTS]).shared(&["reach"]),
+        Case::new("odd", &sizes(7, 70, 101), || with(101, 16, 1)).filled(&[POWERS, SEGMENTS]).shared(&["reach"]),
         Case::new("causal", &[("b", 1), ("h", 3), ("c", 9), ("s", 132)], || with(257, 32, 0)).without(&["powers", "reach", "last"]),
-        Case::new("decay", &sizes(5, 66, 300), || with(300, 64, 0)).without(&["reach"]).filled(&[super::chunk_states::POWERS]),
-        Case::new("two_sided", &sizes(6, 80, 96), || with(96, 16, 1)).without(&["powers"]).filled(&[super::chunk_states::SEGMENTS]),
+        Case::new("decay", &sizes(5, 66, 300), || with(300, 64, 0)).without(&["reach"]).filled(&[POWERS]),
+        Case::new("two_sided", &sizes(6, 80, 96), || with(96, 16, 1)).without(&["powers"]).filled(&[RAGGED]),
         Case::new("tokens_16384", &[("b", 1), ("h", 8), ("c", 512), ("s", 1056)], || with(16_384, 32, 0)).without(&["powers", "reach", "last"]).for_bench(),
     ],
     vjp: None,

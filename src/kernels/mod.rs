@@ -25,7 +25,7 @@ kernels! {
     laplacian { kernel_matrix, pool_tokens, nystrom_row, nystrom_attention, nystrom_map; nystrom }
     /// Linear attention through a feature map: plain, causal, with decay, in segments.
     linear {
-        linear_attention, append_one, divide_rows, causal_attention, decay_powers, chunk_states, scan_states, chunk_attend,
+        linear_attention, append_one, divide_rows, state_rows, causal_attention, decay_powers, chunk_states, scan_states, chunk_attend,
         attention_step, separable_attention, axis_scan, outer_rows, contract_rows;
         chunks
     }

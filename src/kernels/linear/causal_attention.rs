@@ -296,6 +296,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             .filled(&[Q, K, ("decay", Fill::Value(1e-3))]),
         Case::new("no_key_is_kept", &sizes(40, 8, 4), Params::default_bytes).without(&["query_mask", "reach", "decay"])
             .filled(&[Q, ("k", Fill::Value(1e30)), ("v", Fill::Value(3e38)), ("key_mask", Fill::Value(0.0))]),
+        Case::new("no_token", &sizes(0, 8, 4), Params::default_bytes).without(BARE).filled(&[Q, K]),
         Case::new("tokens_4096", &bench_sizes(4096), Params::default_bytes).without(BARE).filled(&[Q, K]).for_bench(),
         Case::new("tokens_16384", &bench_sizes(16_384), Params::default_bytes).without(BARE).filled(&[Q, K]).for_bench(),
         Case::new("decay_16384", &[("b", 1), ("h", 8), ("heads", 8), ("n", 16_384), ("r", 32), ("e", 32)], Params::default_bytes)

@@ -7,14 +7,14 @@
 //! * `out` `[b, h, n, e]`, zeros in rows without keys; `den` `[b, h, n]` the denominators.
 
 use super::divide_rows::{self, divided};
-use super::append_one;
+use super::{append_one, chunk_states, state_rows};
 use crate::error::Result;
 use crate::graph::Expansion;
 use crate::kernel::*;
 use crate::kernels::laplacian::kernel_matrix::kept;
 use crate::kernels::linalg::matmul::{self, Inputs};
 use crate::kernels::linalg::row_affine::{self, Rows};
-use crate::kernels::linalg::gram;
+use crate::kernels::linalg::{gram, sum_chunks};
 use crate::reference;
 use crate::tensor::{DType, Dims};
 
@@ -56,17 +56,31 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     Ok(())
 }
 
+/// Keys of a chunk, whose states are then added: enough that writing a state costs little.
+const ROWS: u32 = 1024;
+
 fn expand(x: &mut Expansion<'_>) -> Result<()> {
     let (q, mut k, v) = (x.port("q"), x.port("k"), x.port("v"));
     let keep = x.port_if("key_mask");
+    let (query_mask, out, den) = (x.port_if("query_mask"), Some(x.port("out")), x.port_if("den"));
+    if x.caps.driver != Driver::Gpu && state_rows::whole_texels(x.dims) {
+        // Through textures with the denominator beside the product; a ones column would nearly double a product of 32 columns.
+        let [b, h, m, r, e] = ["b", "h", "m", "r", "e"].map(|d| x.dims.size(d));
+        let (chunks, size) = (m.div_ceil(ROWS).max(1), r * (e + 1));
+        let states = x.graph.transient("states of chunks", [b, h, chunks, size], DType::F32);
+        let params = chunk_states::Params { rows: ROWS, two_sided: 0 };
+        x.graph.pass(&chunk_states::SPEC, &params, &[Some(k), Some(v), None, keep, None, Some(states)])?;
+        let state = sum_chunks::record(x.graph, "state", states, None, 1.0)?;
+        x.graph.pass(&state_rows::SPEC, &params::NoParams {}, &[Some(q), Some(state), query_mask, out, den])?;
+        return Ok(());
+    }
     if keep.is_some() {
         k = row_affine::record(x.graph, "kept keys", k, Rows { keep, ..Rows::default() })?;
     }
     let values = append_one::record(x.graph, v, keep)?;
     let state = gram::record(x.graph, "state", k, values, None, 1.0)?;
     let lines = matmul::record(x.graph, "numerators and denominators", Inputs::new(q, state), matmul::Params::default())?;
-    let args = [Some(lines), x.port_if("query_mask"), Some(x.port("out")), x.port_if("den")];
-    x.graph.pass(&divide_rows::SPEC, &params::NoParams {}, &args)?;
+    x.graph.pass(&divide_rows::SPEC, &params::NoParams {}, &[Some(lines), query_mask, out, den])?;
     Ok(())
 }
 
@@ -119,6 +133,8 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("shared_masks", &sizes(20, 37, 8, 4), Vec::new).filled(FEATURES).shared(&["key_mask", "query_mask"]),
         Case::new("no_key_is_kept", &sizes(20, 37, 8, 4), Vec::new).without(&["query_mask"])
             .filled(&[("q", Fill::Uniform(0.0, 1.0)), ("k", Fill::Value(1e30)), ("v", Fill::Value(3e38)), ("key_mask", Fill::Value(0.0))]),
+        Case::new("masked_texels", &sizes(70, 1500, 8, 36), Vec::new).filled(FEATURES),
+        Case::new("no_key_at_all", &sizes(20, 0, 8, 4), Vec::new).without(NO_MASKS).filled(FEATURES),
         Case::new("tokens_4096", &[("b", 1), ("h", 8), ("n", 4096), ("m", 4096), ("r", 32), ("e", 32)], Vec::new)
             .without(NO_MASKS).filled(FEATURES).for_bench(),
         Case::new("tokens_16384", &[("b", 1), ("h", 8), ("n", 16_384), ("m", 16_384), ("r", 32), ("e", 32)], Vec::new)

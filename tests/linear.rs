@@ -10,8 +10,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use wgattn::arrays::{self, Array, ArrayData};
 use wgattn::attention::{LinearAttention, Masks, ScanMask, rows_without_keys};
+use wgattn::backend::wgpu::{Options, WgpuBackend};
 use wgattn::backend::{Backend, cpu::CpuBackend};
 use wgattn::graph::Graph;
+use wgattn::kernel::Driver;
 use wgattn::kernel::case::deviation;
 use wgattn::tensor::{DType, HostData, HostTensor, Shape, Tensor};
 
@@ -465,6 +467,58 @@ fn a_million_tokens_are_averaged() {
             attend(&*backend, &LinearAttention::of(ScanMask::Causal), &[q.clone(), k.clone(), v.clone()]);
         // The state is a sum of a million terms.
         close(&format!("{device}: a million"), &got, &truth, 2e-5);
+    }
+}
+
+/// Bindings smaller than a head cut it into windows of chunks, a small budget cuts the heads: nothing changes but, where chunks
+/// are longer, the order of sums.
+#[test]
+fn small_bindings_and_budgets_give_the_same() {
+    let (b, h, n) = (2, 4, 1500);
+    let inputs = tokens(61, [b, h, n, 16, 12]);
+    let keep: Vec<u8> = (0..b * h * n).map(|i| u8::from(i % 5 != 2)).collect();
+    let keep = HostTensor::new([b, h, n], HostData::U8(keep)).expect("works");
+    let inputs = [inputs[0].clone(), inputs[1].clone(), inputs[2].clone(), keep];
+    let gamma = || vec![0.9, 0.99, 1.0, 0.5];
+    let separable = ScanMask::Separable {
+        sides: [1, 30, 50],
+        rates: vec![[0.0, 0.3, 0.1], [0.0; 3], [0.0, 1.0, 0.0], [0.0, 0.2, 0.9]],
+    };
+    let segmented =
+        |mask| LinearAttention { mask, segments: Some(vec![0, 3, 700, 701, 1400, 1490]), denominators: true };
+    for (name, adapter) in support::adapters_by_name() {
+        let whole = WgpuBackend::on_adapter(&adapter, Options::default()).expect("works");
+        for options in [
+            Options { storage_binding: Some(64 << 10), ..Options::default() },
+            Options { memory_budget: Some(400 << 10), ..Options::default() },
+            Options { memory_budget: Some(100 << 10), driver: Some(Driver::Gpu), ..Options::default() },
+            Options { storage_binding: Some(64 << 10), driver: Some(Driver::Gpu), ..Options::default() },
+        ] {
+            let what = format!(
+                "{name} {:?} {:?} {:?}",
+                options.storage_binding, options.memory_budget, options.driver
+            );
+            let small = WgpuBackend::with_options(whole.device().clone(), whole.queue().clone(), options)
+                .expect("works");
+            for attention in [
+                LinearAttention::of(ScanMask::None),
+                LinearAttention::of(ScanMask::Causal),
+                LinearAttention::of(ScanMask::TwoSided { decay: gamma() }),
+                segmented(ScanMask::Decay { decay: gamma() }),
+                segmented(ScanMask::None),
+                LinearAttention::of(separable.clone()),
+            ] {
+                let cuts_grids =
+                    what.contains("Some(65536)") && matches!(attention.mask, ScanMask::Separable { .. });
+                if cuts_grids {
+                    // Channels of one feature must fit a binding: 13 x 1500 words do not.
+                    continue;
+                }
+                let got = attend(&small, &attention, &inputs);
+                let truth = attend(&CpuBackend, &attention, &inputs);
+                close(&format!("{what} {:?}", attention.mask), &got, &truth, 2e-6);
+            }
+        }
     }
 }
 

@@ -66,9 +66,12 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
     if x.caps.driver != Driver::Gpu && state_rows::whole_texels(x.dims) {
         // Through textures with the denominator beside the product; a ones column would nearly double a product of 32 columns.
         let [b, h, m, r, e] = ["b", "h", "m", "r", "e"].map(|d| x.dims.size(d));
-        let (chunks, size) = (m.div_ceil(ROWS).max(1), r * (e + 1));
+        // A chunk's keys and values fit a binding, and copies stay small.
+        let binding = x.caps.storage_binding.saturating_sub(u64::from(x.caps.storage_alignment)).min(2 << 20);
+        let rows = u32::try_from(binding / (4 * u64::from(r.max(e)))).unwrap_or(ROWS).clamp(1, ROWS);
+        let (chunks, size) = (m.div_ceil(rows).max(1), r * (e + 1));
         let states = x.graph.transient("states of chunks", [b, h, chunks, size], DType::F32);
-        let params = chunk_states::Params { rows: ROWS, two_sided: 0 };
+        let params = chunk_states::Params { rows, two_sided: 0 };
         x.graph.pass(&chunk_states::SPEC, &params, &[Some(k), Some(v), None, keep, None, Some(states)])?;
         let state = sum_chunks::record(x.graph, "state", states, None, 1.0)?;
         x.graph.pass(&state_rows::SPEC, &params::NoParams {}, &[Some(q), Some(state), query_mask, out, den])?;

@@ -18,6 +18,7 @@
 mod exact;
 mod features;
 mod landmarks;
+mod linear;
 
 use crate::error::{Error, Result};
 use crate::graph::{Graph, PassId};
@@ -26,6 +27,7 @@ use crate::tensor::{DType, Tensor};
 pub use exact::{ExactAttended, ExactAttention, ExactNormalisation, Similarity, empty_rows};
 pub use features::{FeatureMap, Published, Role};
 pub use landmarks::Landmarks;
+pub use linear::{LinearAttended, LinearAttention, ScanMask, Stepped, rows_without_keys};
 
 /// The similarity of a query and a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

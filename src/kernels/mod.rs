@@ -25,6 +25,12 @@ kernels! {
     laplacian { kernel_matrix, pool_tokens, nystrom_row, nystrom_attention, nystrom_map; nystrom }
     /// Feature maps of linear attention.
     feature { feature_map, feature_pointwise, feature_rows, feature_exp, segment_max, segment_shift }
+    /// Linear attention through a feature map: plain, causal, with decay, in segments.
+    linear {
+        linear_attention, append_one, divide_rows, state_rows, causal_attention, decay_powers, chunk_states, scan_states, chunk_attend,
+        attention_step, separable_attention, axis_scan, outer_rows, contract_rows;
+        chunks
+    }
     /// Functions of single elements.
     elementwise { exp_scale, weighted_sum }
     /// Masks as linear operators on channels.

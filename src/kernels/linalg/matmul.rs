@@ -136,7 +136,7 @@ fn suits_texture(d: &Dims, params: &[u8]) -> bool {
 
 /// How many of a group's 8 threads lie side by side (the others below them), each with 8 x 8 sums, so that `cols` columns
 /// waste few. The rows do not decide: a window may have fewer than the whole.
-pub(super) fn col_lanes(cols: u32) -> u32 {
+pub(crate) fn col_lanes(cols: u32) -> u32 {
     match cols {
         0..=8 => 1,
         9..=16 => 2,
@@ -146,7 +146,7 @@ pub(super) fn col_lanes(cols: u32) -> u32 {
 }
 
 /// Groups that cover `rows` x `cols`.
-pub(super) fn texel_tiles(rows: u32, cols: u32) -> u64 {
+pub(crate) fn texel_tiles(rows: u32, cols: u32) -> u64 {
     let lanes = col_lanes(cols);
     u64::from(cols.div_ceil(8 * lanes)) * u64::from(rows.div_ceil(64 / lanes))
 }

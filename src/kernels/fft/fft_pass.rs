@@ -288,7 +288,7 @@ fn check(d: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     }
     if d.find("f").is_some() {
         let frequencies = u64::from(d.size("o")) * length * u64::from(d.size("a") / p.channels.max(1));
-        if p.channels < 2 || p.channels % 2 == 1 && p.channels != d.size("a") || p.per == 0 || p.inverse != 0 || p.blocked != 0 || d.size("r") == 0 || frequencies != u64::from(d.size("f")) {
+        if p.channels == 0 || p.channels % 2 == 1 && p.channels != d.size("a") || p.per == 0 || p.inverse != 0 || p.blocked != 0 || d.size("r") == 0 || frequencies != u64::from(d.size("f")) {
             return Err(format!("a filter runs forward, and its spectrum has one factor for each of {frequencies} places, got {}", d.size("f")));
         }
         if d.size("t") != m {

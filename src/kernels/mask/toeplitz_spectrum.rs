@@ -159,7 +159,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("odd", &[("g", 3), ("t", 33), ("f", 64)], || Params { n3: 17, ..Params::default() }.to_bytes()),
         Case::new("plane_transposed", &[("g", 2), ("t", 273), ("f", 512)],
             || Params { n2: 7, n3: 11, transpose: 1, ..Params::default() }.to_bytes()),
-        Case::new("space", &[("g", 1), ("t", 693), ("f", 864)], || Params { n1: 4, n2: 6, n3: 5, ..Params::default() }.to_bytes()),
+        Case::new("space", &[("g", 1), ("t", 693), ("f", 1152)], || Params { n1: 4, n2: 6, n3: 5, ..Params::default() }.to_bytes()),
         Case::new("torus", &[("g", 1), ("t", 60), ("f", 192)], || Params { n2: 6, n3: 10, torus: 1, ..Params::default() }.to_bytes()),
     ],
     vjp: None,

@@ -34,7 +34,9 @@ kernels! {
     /// Fourier transforms.
     fft { fft, fft_pass; plan }
     /// Masks with a fast product.
-    mask { toeplitz_product, toeplitz_spectrum, circulant_embed; grid }
+    mask {
+        toeplitz_product, toeplitz_spectrum, circulant_embed, toeplitz_attention_sums, toeplitz_lift, toeplitz_contract; grid
+    }
     /// Attention forms whose cost is all pairs of tokens.
     attention {
         attention_rows, attention_merge, exact_attention, exact_row, key_moments, key_moments_part, exact_attention_whitened,

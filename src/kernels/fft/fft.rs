@@ -81,6 +81,7 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
         sides: [o, n, 1],
         width: a,
         block: a,
+        per: 1,
         scale: if p.inverse != 0 { 1.0 / long as f32 } else { 1.0 },
         spectrum: None,
     };

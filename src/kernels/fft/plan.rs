@@ -195,6 +195,8 @@ pub struct Job<'a> {
     pub width: u32,
     /// Channel words of a block, a multiple of 4 that divides `width`: blocks lie one behind another between the passes.
     pub block: u32,
+    /// Heads of the rows in a row that share a spectrum.
+    pub per: u32,
     /// Factor of the result.
     pub scale: f32,
     /// What to multiply by in the pass that filters.
@@ -237,7 +239,7 @@ pub fn record(graph: &mut Graph, twiddles: &mut Twiddles, job: &Job<'_>, x: Rows
             x_block: job.block,
             y_block: job.block,
             channels: a / places,
-            per: if first || last { 1 } else { blocks },
+            per: job.per * if first || last { 1 } else { blocks },
             scale: if last { job.scale } else { 1.0 },
         };
         let table = twiddles.of(graph, pass.radix, pass.p)?;

@@ -52,7 +52,7 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
 }
 
 /// One channel by an embedding of its own choice, twice the sides, so that the lengths of the kernel are not trusted.
-fn by_transform<T: Real>(grid: &Grid, weights: &[T], x: impl Iterator<Item = T>) -> Vec<T> {
+pub(super) fn by_transform<T: Real>(grid: &Grid, weights: &[T], x: impl Iterator<Item = T>) -> Vec<T> {
     let n = grid.sides.map(|n| n as usize);
     let lengths = n.map(|n| if n > 1 { 2 * n } else { 1 });
     let size: usize = lengths.iter().product();
@@ -139,6 +139,7 @@ pub fn record(graph: &mut Graph, twiddles: &mut Twiddles, grid: &Grid, caps: &Ca
             sides: grid.sides,
             width: if single { channels } else { cut.width },
             block: if single { channels } else { cut.block },
+            per: 1,
             scale: 1.0,
             spectrum: Some(Spectrum { tensor: spectrum }),
         };

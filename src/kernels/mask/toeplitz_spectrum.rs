@@ -101,7 +101,7 @@ fn record_into(graph: &mut Graph, grid: &Grid, table: Tensor, out: Tensor) -> Re
     let axes = (0..3).rev().filter(|a| lengths[*a] > 1);
     let passes: Vec<_> = axes.flat_map(|a| plan::transform(a, lengths[a], lengths[a], false)).collect();
     let scale = (1.0 / f64::from(numbers)) as f32;
-    let job = Job { passes: &passes, sides: lengths, width: 2, block: 2, scale, spectrum: None };
+    let job = Job { passes: &passes, sides: lengths, width: 2, block: 2, per: 1, scale, spectrum: None };
     let from = Rows { tensor: graph.reshape(column, [1, heads, numbers, 2])?, at: 0 };
     let to = Rows { tensor: graph.reshape(out, [1, heads, numbers, 2])?, at: 0 };
     plan::record(graph, &mut Twiddles::default(), &job, from, to)

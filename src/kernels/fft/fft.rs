@@ -39,7 +39,8 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     let mut out = vec![T::zero(); rows * l * a];
     let lines = reference::rows(1, rows * (a / 2), 2 * l, |_, line, numbers| {
         let (row, q) = (line / (a / 2), line % (a / 2));
-        let given = (0..long).map(|j| if j < n { [0, 1].map(|c| x[(row * n + j) * a + 2 * q + c]) } else { [T::zero(); 2] });
+        let given = (0..long)
+            .map(|j| if j < n { [0, 1].map(|c| x[(row * n + j) * a + 2 * q + c]) } else { [T::zero(); 2] });
         for (k, z) in transformed(given.collect(), p.inverse != 0).into_iter().take(l).enumerate() {
             numbers[2 * k..2 * k + 2].copy_from_slice(&z);
         }
@@ -61,11 +62,13 @@ pub fn transformed<T: Real>(numbers: Vec<[T; 2]>, inverse: bool) -> Vec<[T; 2]> 
     let len = numbers.len();
     // T is f32 or f64; rustfft wants to see which.
     if std::mem::size_of::<T>() == 4 {
-        let mut data: Vec<Complex<f32>> = numbers.iter().map(|z| Complex::new(z[0].wide() as f32, z[1].wide() as f32)).collect();
+        let mut data: Vec<Complex<f32>> =
+            numbers.iter().map(|z| Complex::new(z[0].wide() as f32, z[1].wide() as f32)).collect();
         rustfft::FftPlanner::new().plan_fft(len, direction).process(&mut data);
         data.iter().map(|z| [z.re, z.im].map(|x| T::of(f64::from(x * scale as f32)))).collect()
     } else {
-        let mut data: Vec<Complex<f64>> = numbers.iter().map(|z| Complex::new(z[0].wide(), z[1].wide())).collect();
+        let mut data: Vec<Complex<f64>> =
+            numbers.iter().map(|z| Complex::new(z[0].wide(), z[1].wide())).collect();
         rustfft::FftPlanner::new().plan_fft(len, direction).process(&mut data);
         data.iter().map(|z| [z.re, z.im].map(|x| T::of(x * scale))).collect()
     }
@@ -100,10 +103,16 @@ fn check(d: &Dims, params: &[u8]) -> std::result::Result<(), String> {
         return Err(format!("inverse is 0 or 1, got {}", p.inverse));
     }
     if d.size("a") % 2 == 1 {
-        return Err(format!("a line is a pair of words, real and imaginary part: a is even, got {}", d.size("a")));
+        return Err(format!(
+            "a line is a pair of words, real and imaginary part: a is even, got {}",
+            d.size("a")
+        ));
     }
     if plan::radices(long).is_none_or(|list| list.is_empty()) {
-        return Err(format!("lengths are 2^a 3^b from 2 to {}, got {long}: embed others in a longer one", plan::LONGEST));
+        return Err(format!(
+            "lengths are 2^a 3^b from 2 to {}, got {long}: embed others in a longer one",
+            plan::LONGEST
+        ));
     }
     if d.size("n") > long || d.size("l") > long {
         return Err(format!("a line has at most {long} numbers, got {} and {}", d.size("n"), d.size("l")));
@@ -146,17 +155,55 @@ pub static SPEC: KernelSpec = KernelSpec {
         reason: "the yardstick is a careful f32 transform with few roundings per number: one more per pass is allowed",
     },
     cases: &[
-        Case::new("smallest", &[("b", 1), ("h", 1), ("o", 1), ("n", 2), ("l", 2), ("a", 2)], Params::default_bytes),
-        Case::new("odd", &[("b", 2), ("h", 3), ("o", 5), ("n", 17), ("l", 27), ("a", 6)], Params::default_bytes),
-        Case::new("two_passes", &[("b", 1), ("h", 2), ("o", 3), ("n", 64), ("l", 64), ("a", 12)], || Params { inverse: 1, length: 0 }.to_bytes()),
-        Case::new("pruned", &[("b", 1), ("h", 2), ("o", 1), ("n", 57), ("l", 55), ("a", 8)], || Params { inverse: 1, length: 128 }.to_bytes()),
-        Case::new("threes", &[("b", 1), ("h", 1), ("o", 2), ("n", 30), ("l", 54), ("a", 4)], Params::default_bytes),
-        Case::new("length_4096", &[("b", 1), ("h", 1), ("o", 1), ("n", 4096), ("l", 4096), ("a", 4)], Params::default_bytes),
-        Case::new("length_13122", &[("b", 1), ("h", 1), ("o", 1), ("n", 13_000), ("l", 13_122), ("a", 2)], || Params { inverse: 1, length: 0 }.to_bytes()),
-        Case::new("large_values", &[("b", 1), ("h", 1), ("o", 1), ("n", 48), ("l", 48), ("a", 4)], Params::default_bytes)
-            .filled(&[("x", Fill::Uniform(-1e30, 1e30))]),
-        Case::new("lines_512", &[("b", 1), ("h", 32), ("o", 1), ("n", 4096), ("l", 4096), ("a", 32)], Params::default_bytes).for_bench(),
-        Case::new("channels_512", &[("b", 1), ("h", 1), ("o", 1), ("n", 4096), ("l", 4096), ("a", 1024)], Params::default_bytes).for_bench(),
+        Case::new(
+            "smallest",
+            &[("b", 1), ("h", 1), ("o", 1), ("n", 2), ("l", 2), ("a", 2)],
+            Params::default_bytes,
+        ),
+        Case::new(
+            "odd",
+            &[("b", 2), ("h", 3), ("o", 5), ("n", 17), ("l", 27), ("a", 6)],
+            Params::default_bytes,
+        ),
+        Case::new("two_passes", &[("b", 1), ("h", 2), ("o", 3), ("n", 64), ("l", 64), ("a", 12)], || {
+            Params { inverse: 1, length: 0 }.to_bytes()
+        }),
+        Case::new("pruned", &[("b", 1), ("h", 2), ("o", 1), ("n", 57), ("l", 55), ("a", 8)], || {
+            Params { inverse: 1, length: 128 }.to_bytes()
+        }),
+        Case::new(
+            "threes",
+            &[("b", 1), ("h", 1), ("o", 2), ("n", 30), ("l", 54), ("a", 4)],
+            Params::default_bytes,
+        ),
+        Case::new(
+            "length_4096",
+            &[("b", 1), ("h", 1), ("o", 1), ("n", 4096), ("l", 4096), ("a", 4)],
+            Params::default_bytes,
+        ),
+        Case::new(
+            "length_13122",
+            &[("b", 1), ("h", 1), ("o", 1), ("n", 13_000), ("l", 13_122), ("a", 2)],
+            || Params { inverse: 1, length: 0 }.to_bytes(),
+        ),
+        Case::new(
+            "large_values",
+            &[("b", 1), ("h", 1), ("o", 1), ("n", 48), ("l", 48), ("a", 4)],
+            Params::default_bytes,
+        )
+        .filled(&[("x", Fill::Uniform(-1e30, 1e30))]),
+        Case::new(
+            "lines_512",
+            &[("b", 1), ("h", 32), ("o", 1), ("n", 4096), ("l", 4096), ("a", 32)],
+            Params::default_bytes,
+        )
+        .for_bench(),
+        Case::new(
+            "channels_512",
+            &[("b", 1), ("h", 1), ("o", 1), ("n", 4096), ("l", 4096), ("a", 1024)],
+            Params::default_bytes,
+        )
+        .for_bench(),
     ],
     vjp: None,
 };

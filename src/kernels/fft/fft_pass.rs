@@ -84,7 +84,8 @@ fn dft<T: Real>(u: &[[T; 2]]) -> Vec<[T; 2]> {
 
 fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     let p: Params = args.params();
-    let [o, n, l, a, e, t, g, spectra, f] = ["o", "n", "l", "a", "e", "t", "g", "r", "f"].map(|x| args.dims.at(x));
+    let [o, n, l, a, e, t, g, spectra, f] =
+        ["o", "n", "l", "a", "e", "t", "g", "r", "f"].map(|x| args.dims.at(x));
     let (radix, m) = (p.radix as usize, butterflies(&args.dims, p.radix) as usize);
     let (x, w, s) = (args.real("x"), args.real("w"), args.real_if("s"));
     let pairs = 2 * quads(&args.dims) as usize;
@@ -105,7 +106,9 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
                 };
                 let z = [part(0), part(1)];
                 // w^(jk) from the table's powers of two.
-                let power = (0..g / 2).filter(|bit| t > 1 && j >> bit & 1 == 1).map(|bit| [w[k * g + 2 * bit], w[k * g + 2 * bit + 1]]);
+                let power = (0..g / 2)
+                    .filter(|bit| t > 1 && j >> bit & 1 == 1)
+                    .map(|bit| [w[k * g + 2 * bit], w[k * g + 2 * bit + 1]]);
                 times(if p.inverse != 0 { swap(z) } else { z }, power.fold([T::one(), T::zero()], times))
             };
             let mut z = dft(&(0..radix).map(input).collect::<Vec<_>>());
@@ -113,7 +116,8 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
                 let places = a / p.channels as usize;
                 let spectrum = head / p.per as usize % spectra;
                 for (j, z) in z.iter_mut().enumerate() {
-                    let at = 2 * (spectrum * f + (line * radix * m + i + j * m) * places + q / p.channels as usize);
+                    let at = 2
+                        * (spectrum * f + (line * radix * m + i + j * m) * places + q / p.channels as usize);
                     *z = swap(times(*z, [s[at], s[at + 1]]));
                 }
                 z = dft(&z);
@@ -123,7 +127,8 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
                 let z = if p.inverse != 0 || s.is_some() { swap(z) } else { z };
                 let column = p.y_from as usize + q;
                 for c in (0..2).filter(|c| number < l && column + c < e) {
-                    y[to + word(o * l, line * l + number, e, y_block, column + c)] = z[c] * T::of(f64::from(p.scale));
+                    y[to + word(o * l, line * l + number, e, y_block, column + c)] =
+                        z[c] * T::of(f64::from(p.scale));
                 }
             }
         }
@@ -132,13 +137,19 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     Ok(())
 }
 
-const PARTS: &Shared = &Shared { file: "fft/parts.wgsl", body: include_str!("../../../shaders/fft/parts.wgsl") };
+const PARTS: &Shared =
+    &Shared { file: "fft/parts.wgsl", body: include_str!("../../../shaders/fft/parts.wgsl") };
 const PASS: &Shared = &Shared { file: "fft/pass.wgsl", body: include_str!("../../../shaders/fft/pass.wgsl") };
-const RADIX2: &Shared = &Shared { file: "fft/radix2.wgsl", body: include_str!("../../../shaders/fft/radix2.wgsl") };
-const RADIX3: &Shared = &Shared { file: "fft/radix3.wgsl", body: include_str!("../../../shaders/fft/radix3.wgsl") };
-const RADIX4: &Shared = &Shared { file: "fft/radix4.wgsl", body: include_str!("../../../shaders/fft/radix4.wgsl") };
-const RADIX8: &Shared = &Shared { file: "fft/radix8.wgsl", body: include_str!("../../../shaders/fft/radix8.wgsl") };
-const RADIX16: &Shared = &Shared { file: "fft/radix16.wgsl", body: include_str!("../../../shaders/fft/radix16.wgsl") };
+const RADIX2: &Shared =
+    &Shared { file: "fft/radix2.wgsl", body: include_str!("../../../shaders/fft/radix2.wgsl") };
+const RADIX3: &Shared =
+    &Shared { file: "fft/radix3.wgsl", body: include_str!("../../../shaders/fft/radix3.wgsl") };
+const RADIX4: &Shared =
+    &Shared { file: "fft/radix4.wgsl", body: include_str!("../../../shaders/fft/radix4.wgsl") };
+const RADIX8: &Shared =
+    &Shared { file: "fft/radix8.wgsl", body: include_str!("../../../shaders/fft/radix8.wgsl") };
+const RADIX16: &Shared =
+    &Shared { file: "fft/radix16.wgsl", body: include_str!("../../../shaders/fft/radix16.wgsl") };
 
 /// What the text leaves out or guards: inputs that are zero, outputs that nobody wants.
 fn constants<const R: u32>(d: &Dims) -> Vec<(&'static str, Constant)> {
@@ -160,8 +171,14 @@ fn of_radix(params: &[u8], radix: u32) -> bool {
 /// Rows of whole texels, and parts of them that begin with one.
 fn whole(d: &Dims, params: &[u8]) -> bool {
     let p = Params::from_bytes(params);
-    let blocks = [(1, p.x_block), (2, p.y_block)].into_iter().filter(|(bit, _)| p.blocked & bit != 0).map(|(_, words)| words);
-    [d.size("a"), d.size("e"), p.x_from, p.y_from].into_iter().chain(blocks).all(|words| words.is_multiple_of(4))
+    let blocks = [(1, p.x_block), (2, p.y_block)]
+        .into_iter()
+        .filter(|(bit, _)| p.blocked & bit != 0)
+        .map(|(_, words)| words);
+    [d.size("a"), d.size("e"), p.x_from, p.y_from]
+        .into_iter()
+        .chain(blocks)
+        .all(|words| words.is_multiple_of(4))
 }
 
 /// Words read by one head: inputs, twiddles, and with a spectrum two more for each output.
@@ -264,19 +281,32 @@ const fn plain<const R: u32>(name: &'static str) -> Variant {
 fn check(d: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     let p = Params::from_bytes(params);
     if ![2, 3, 4, 8, 16].contains(&p.radix) || p.inverse > 1 || p.blocked > 3 {
-        return Err(format!("radix is 2, 3, 4, 8 or 16, inverse 0 or 1 and blocked 0 to 3, got {}, {} and {}", p.radix, p.inverse, p.blocked));
+        return Err(format!(
+            "radix is 2, 3, 4, 8 or 16, inverse 0 or 1 and blocked 0 to 3, got {}, {} and {}",
+            p.radix, p.inverse, p.blocked
+        ));
     }
     let m = butterflies(d, p.radix);
     let length = u64::from(m) * u64::from(p.radix);
     let wanted = if p.radix > 4 { 8 } else { 4 };
     if d.size("t") == 0 || !m.is_multiple_of(d.size("t")) || d.size("g") != wanted {
-        return Err(format!("w has p rows of {wanted} words, p a divisor of the {m} butterflies, got [{}, {}]", d.size("t"), d.size("g")));
+        return Err(format!(
+            "w has p rows of {wanted} words, p a divisor of the {m} butterflies, got [{}, {}]",
+            d.size("t"),
+            d.size("g")
+        ));
     }
     if u64::from(d.size("n")) > length || u64::from(d.size("l")) > length {
         return Err(format!("lines have at most {length} numbers, got {} and {}", d.size("n"), d.size("l")));
     }
     if p.x_from >= d.size("a").max(1) || p.y_from >= d.size("e").max(1) {
-        return Err(format!("rows begin inside {} and {} words, got {} and {}", d.size("a"), d.size("e"), p.x_from, p.y_from));
+        return Err(format!(
+            "rows begin inside {} and {} words, got {} and {}",
+            d.size("a"),
+            d.size("e"),
+            p.x_from,
+            p.y_from
+        ));
     }
     for (name, bit, block, width) in [("x", 1, p.x_block, d.size("a")), ("y", 2, p.y_block, d.size("e"))] {
         if p.blocked & bit != 0 && (block == 0 || !width.is_multiple_of(block)) {
@@ -284,15 +314,31 @@ fn check(d: &Dims, params: &[u8]) -> std::result::Result<(), String> {
         }
     }
     if d.size("o") >= 1 << 21 || m >= 1 << 21 {
-        return Err(format!("fewer than 2^21 lines and butterflies in one pass, got {} and {m}", d.size("o")));
+        return Err(format!(
+            "fewer than 2^21 lines and butterflies in one pass, got {} and {m}",
+            d.size("o")
+        ));
     }
     if d.find("f").is_some() {
         let frequencies = u64::from(d.size("o")) * length * u64::from(d.size("a") / p.channels.max(1));
-        if p.channels == 0 || p.channels % 2 == 1 && p.channels != d.size("a") || p.per == 0 || p.inverse != 0 || p.blocked != 0 || d.size("r") == 0 || frequencies != u64::from(d.size("f")) {
-            return Err(format!("a filter runs forward, and its spectrum has one factor for each of {frequencies} places, got {}", d.size("f")));
+        if p.channels == 0
+            || p.channels % 2 == 1 && p.channels != d.size("a")
+            || p.per == 0
+            || p.inverse != 0
+            || p.blocked != 0
+            || d.size("r") == 0
+            || frequencies != u64::from(d.size("f"))
+        {
+            return Err(format!(
+                "a filter runs forward, and its spectrum has one factor for each of {frequencies} places, got {}",
+                d.size("f")
+            ));
         }
         if d.size("t") != m {
-            return Err(format!("a filter is the last pass, with a row of w for each of {m} butterflies, got {}", d.size("t")));
+            return Err(format!(
+                "a filter is the last pass, with a row of w for each of {m} butterflies, got {}",
+                d.size("t")
+            ));
         }
     }
     Ok(())
@@ -306,7 +352,8 @@ fn cost(d: &Dims, params: &[u8]) -> Cost {
     let lines = 2.0 * f64::from(quads(d));
     let butterflies = batches * lines * o * f64::from(butterflies(d, p.radix));
     let transforms = if d.size("f") > 0 { 2.0 } else { 1.0 };
-    let multiplied = if d.size("t") > 1 { 6.0 * (radix - 1.0) } else { 0.0 } + 6.0 * radix * (transforms - 1.0);
+    let multiplied =
+        if d.size("t") > 1 { 6.0 * (radix - 1.0) } else { 0.0 } + 6.0 * radix * (transforms - 1.0);
     let (read, stores) = (2.0 * batches * lines * o * n, 2.0 * batches * lines * o * l);
     Cost {
         flop: butterflies * (5.0 * radix * radix.log2() * transforms + multiplied),
@@ -383,46 +430,226 @@ pub static SPEC: KernelSpec = KernelSpec {
     cost,
     tolerance: Tolerance::SUMS,
     cases: &[
-        Case::new("smallest", &[("b", 1), ("h", 1), ("o", 1), ("n", 2), ("a", 2), ("t", 1), ("g", 4), ("l", 2), ("e", 2)], with::<2>)
-            .without(WITHOUT).filled(of::<2, 1>()),
-        Case::new("odd", &[("b", 2), ("h", 3), ("o", 5), ("n", 7), ("a", 5), ("t", 3), ("g", 4), ("l", 9), ("e", 5)], with::<3>)
-            .without(WITHOUT).filled(of::<3, 3>()),
-        Case::new("radix2", &[("b", 1), ("h", 2), ("o", 3), ("n", 12), ("a", 12), ("t", 3), ("g", 4), ("l", 12), ("e", 12)], with::<2>)
-            .without(WITHOUT).filled(of::<2, 3>()),
-        Case::new("radix3", &[("b", 1), ("h", 2), ("o", 3), ("n", 11), ("a", 4), ("t", 2), ("g", 4), ("l", 12), ("e", 4)], with::<3>)
-            .without(WITHOUT).filled(of::<3, 2>()),
-        Case::new("radix4", &[("b", 1), ("h", 1), ("o", 2), ("n", 33), ("a", 8), ("t", 16), ("g", 4), ("l", 37), ("e", 8)], backwards::<4>)
-            .without(WITHOUT).filled(of::<4, 16>()),
-        Case::new("radix4_first_odd", &[("b", 1), ("h", 1), ("o", 2), ("n", 33), ("a", 6), ("t", 1), ("g", 4), ("l", 64), ("e", 6)], with::<4>)
-            .without(WITHOUT).filled(of::<4, 1>()),
-        Case::new("radix8", &[("b", 1), ("h", 2), ("o", 3), ("n", 64), ("a", 16), ("t", 8), ("g", 8), ("l", 33), ("e", 16)], backwards::<8>)
-            .without(WITHOUT).filled(of::<8, 8>()),
-        Case::new("radix8_middle_odd", &[("b", 1), ("h", 2), ("o", 3), ("n", 128), ("a", 3), ("t", 4), ("g", 8), ("l", 128), ("e", 3)], with::<8>)
-            .without(WITHOUT).filled(of::<8, 4>()),
-        Case::new("radix16", &[("b", 1), ("h", 2), ("o", 2), ("n", 100), ("a", 36), ("t", 1), ("g", 8), ("l", 256), ("e", 36)], with::<16>)
-            .without(WITHOUT).filled(of::<16, 1>()),
-        Case::new("radix16_last", &[("b", 1), ("h", 2), ("o", 2), ("n", 256), ("a", 8), ("t", 16), ("g", 8), ("l", 100), ("e", 8)], backwards::<16>)
-            .without(WITHOUT).filled(of::<16, 16>()),
-        Case::new("large_values", &[("b", 1), ("h", 1), ("o", 1), ("n", 16), ("a", 4), ("t", 1), ("g", 8), ("l", 16), ("e", 4)], with::<16>)
-            .without(WITHOUT).filled(&[("w", Fill::Made(table::<16, 1>)), ("x", Fill::Uniform(-1e30, 1e30))]),
-        Case::new("blocks_out", &[("b", 1), ("h", 2), ("o", 3), ("n", 5), ("a", 21), ("t", 1), ("g", 8), ("l", 16), ("e", 16)],
-            || Params { radix: 8, blocked: 2, x_from: 12, y_block: 8, ..Params::default() }.to_bytes()).without(WITHOUT).filled(of::<8, 1>()),
-        Case::new("blocks_in", &[("b", 1), ("h", 2), ("o", 3), ("n", 16), ("a", 16), ("t", 2), ("g", 8), ("l", 5), ("e", 28)],
-            || Params { radix: 8, blocked: 1, inverse: 1, x_block: 4, y_from: 20, ..Params::default() }.to_bytes()).without(WITHOUT).filled(of::<8, 2>()),
-        Case::new("filter2", &[("b", 2), ("h", 3), ("o", 1), ("n", 4), ("a", 8), ("t", 2), ("g", 4), ("r", 3), ("f", 8), ("l", 4), ("e", 8)],
-            || Params { channels: 4, ..Params::default() }.to_bytes()).filled(of::<2, 2>()),
-        Case::new("filter3", &[("b", 1), ("h", 4), ("o", 1), ("n", 5), ("a", 4), ("t", 3), ("g", 4), ("r", 2), ("f", 9), ("l", 9), ("e", 4)],
-            || Params { radix: 3, channels: 4, per: 2, ..Params::default() }.to_bytes()).filled(of::<3, 3>()),
-        Case::new("filter4_whole", &[("b", 1), ("h", 2), ("o", 1), ("n", 2), ("a", 12), ("t", 1), ("g", 4), ("r", 1), ("f", 12), ("l", 3), ("e", 12)],
-            || Params { radix: 4, channels: 4, ..Params::default() }.to_bytes()).filled(of::<4, 1>()),
-        Case::new("filter8", &[("b", 1), ("h", 2), ("o", 1), ("n", 64), ("a", 4), ("t", 8), ("g", 8), ("r", 2), ("f", 64), ("l", 64), ("e", 4)],
-            || Params { radix: 8, channels: 4, ..Params::default() }.to_bytes()).filled(of::<8, 8>()),
-        Case::new("filter16", &[("b", 1), ("h", 2), ("o", 1), ("n", 32), ("a", 24), ("t", 2), ("g", 8), ("r", 1), ("f", 96), ("l", 32), ("e", 24)],
-            || Params { radix: 16, channels: 8, ..Params::default() }.to_bytes()).filled(of::<16, 2>()),
-        Case::new("filter_odd", &[("b", 1), ("h", 2), ("o", 1), ("n", 5), ("a", 3), ("t", 1), ("g", 8), ("r", 2), ("f", 16), ("l", 9), ("e", 3)],
-            || Params { radix: 16, channels: 3, ..Params::default() }.to_bytes()).filled(of::<16, 1>()),
-        Case::new("lines_512", &[("b", 1), ("h", 32), ("o", 1), ("n", 4096), ("a", 32), ("t", 16), ("g", 8), ("l", 4096), ("e", 32)], with::<16>)
-            .without(WITHOUT).filled(of::<16, 16>()).for_bench(),
+        Case::new(
+            "smallest",
+            &[("b", 1), ("h", 1), ("o", 1), ("n", 2), ("a", 2), ("t", 1), ("g", 4), ("l", 2), ("e", 2)],
+            with::<2>,
+        )
+        .without(WITHOUT)
+        .filled(of::<2, 1>()),
+        Case::new(
+            "odd",
+            &[("b", 2), ("h", 3), ("o", 5), ("n", 7), ("a", 5), ("t", 3), ("g", 4), ("l", 9), ("e", 5)],
+            with::<3>,
+        )
+        .without(WITHOUT)
+        .filled(of::<3, 3>()),
+        Case::new(
+            "radix2",
+            &[("b", 1), ("h", 2), ("o", 3), ("n", 12), ("a", 12), ("t", 3), ("g", 4), ("l", 12), ("e", 12)],
+            with::<2>,
+        )
+        .without(WITHOUT)
+        .filled(of::<2, 3>()),
+        Case::new(
+            "radix3",
+            &[("b", 1), ("h", 2), ("o", 3), ("n", 11), ("a", 4), ("t", 2), ("g", 4), ("l", 12), ("e", 4)],
+            with::<3>,
+        )
+        .without(WITHOUT)
+        .filled(of::<3, 2>()),
+        Case::new(
+            "radix4",
+            &[("b", 1), ("h", 1), ("o", 2), ("n", 33), ("a", 8), ("t", 16), ("g", 4), ("l", 37), ("e", 8)],
+            backwards::<4>,
+        )
+        .without(WITHOUT)
+        .filled(of::<4, 16>()),
+        Case::new(
+            "radix4_first_odd",
+            &[("b", 1), ("h", 1), ("o", 2), ("n", 33), ("a", 6), ("t", 1), ("g", 4), ("l", 64), ("e", 6)],
+            with::<4>,
+        )
+        .without(WITHOUT)
+        .filled(of::<4, 1>()),
+        Case::new(
+            "radix8",
+            &[("b", 1), ("h", 2), ("o", 3), ("n", 64), ("a", 16), ("t", 8), ("g", 8), ("l", 33), ("e", 16)],
+            backwards::<8>,
+        )
+        .without(WITHOUT)
+        .filled(of::<8, 8>()),
+        Case::new(
+            "radix8_middle_odd",
+            &[("b", 1), ("h", 2), ("o", 3), ("n", 128), ("a", 3), ("t", 4), ("g", 8), ("l", 128), ("e", 3)],
+            with::<8>,
+        )
+        .without(WITHOUT)
+        .filled(of::<8, 4>()),
+        Case::new(
+            "radix16",
+            &[("b", 1), ("h", 2), ("o", 2), ("n", 100), ("a", 36), ("t", 1), ("g", 8), ("l", 256), ("e", 36)],
+            with::<16>,
+        )
+        .without(WITHOUT)
+        .filled(of::<16, 1>()),
+        Case::new(
+            "radix16_last",
+            &[("b", 1), ("h", 2), ("o", 2), ("n", 256), ("a", 8), ("t", 16), ("g", 8), ("l", 100), ("e", 8)],
+            backwards::<16>,
+        )
+        .without(WITHOUT)
+        .filled(of::<16, 16>()),
+        Case::new(
+            "large_values",
+            &[("b", 1), ("h", 1), ("o", 1), ("n", 16), ("a", 4), ("t", 1), ("g", 8), ("l", 16), ("e", 4)],
+            with::<16>,
+        )
+        .without(WITHOUT)
+        .filled(&[("w", Fill::Made(table::<16, 1>)), ("x", Fill::Uniform(-1e30, 1e30))]),
+        Case::new(
+            "blocks_out",
+            &[("b", 1), ("h", 2), ("o", 3), ("n", 5), ("a", 21), ("t", 1), ("g", 8), ("l", 16), ("e", 16)],
+            || Params { radix: 8, blocked: 2, x_from: 12, y_block: 8, ..Params::default() }.to_bytes(),
+        )
+        .without(WITHOUT)
+        .filled(of::<8, 1>()),
+        Case::new(
+            "blocks_in",
+            &[("b", 1), ("h", 2), ("o", 3), ("n", 16), ("a", 16), ("t", 2), ("g", 8), ("l", 5), ("e", 28)],
+            || {
+                Params { radix: 8, blocked: 1, inverse: 1, x_block: 4, y_from: 20, ..Params::default() }
+                    .to_bytes()
+            },
+        )
+        .without(WITHOUT)
+        .filled(of::<8, 2>()),
+        Case::new(
+            "filter2",
+            &[
+                ("b", 2),
+                ("h", 3),
+                ("o", 1),
+                ("n", 4),
+                ("a", 8),
+                ("t", 2),
+                ("g", 4),
+                ("r", 3),
+                ("f", 8),
+                ("l", 4),
+                ("e", 8),
+            ],
+            || Params { channels: 4, ..Params::default() }.to_bytes(),
+        )
+        .filled(of::<2, 2>()),
+        Case::new(
+            "filter3",
+            &[
+                ("b", 1),
+                ("h", 4),
+                ("o", 1),
+                ("n", 5),
+                ("a", 4),
+                ("t", 3),
+                ("g", 4),
+                ("r", 2),
+                ("f", 9),
+                ("l", 9),
+                ("e", 4),
+            ],
+            || Params { radix: 3, channels: 4, per: 2, ..Params::default() }.to_bytes(),
+        )
+        .filled(of::<3, 3>()),
+        Case::new(
+            "filter4_whole",
+            &[
+                ("b", 1),
+                ("h", 2),
+                ("o", 1),
+                ("n", 2),
+                ("a", 12),
+                ("t", 1),
+                ("g", 4),
+                ("r", 1),
+                ("f", 12),
+                ("l", 3),
+                ("e", 12),
+            ],
+            || Params { radix: 4, channels: 4, ..Params::default() }.to_bytes(),
+        )
+        .filled(of::<4, 1>()),
+        Case::new(
+            "filter8",
+            &[
+                ("b", 1),
+                ("h", 2),
+                ("o", 1),
+                ("n", 64),
+                ("a", 4),
+                ("t", 8),
+                ("g", 8),
+                ("r", 2),
+                ("f", 64),
+                ("l", 64),
+                ("e", 4),
+            ],
+            || Params { radix: 8, channels: 4, ..Params::default() }.to_bytes(),
+        )
+        .filled(of::<8, 8>()),
+        Case::new(
+            "filter16",
+            &[
+                ("b", 1),
+                ("h", 2),
+                ("o", 1),
+                ("n", 32),
+                ("a", 24),
+                ("t", 2),
+                ("g", 8),
+                ("r", 1),
+                ("f", 96),
+                ("l", 32),
+                ("e", 24),
+            ],
+            || Params { radix: 16, channels: 8, ..Params::default() }.to_bytes(),
+        )
+        .filled(of::<16, 2>()),
+        Case::new(
+            "filter_odd",
+            &[
+                ("b", 1),
+                ("h", 2),
+                ("o", 1),
+                ("n", 5),
+                ("a", 3),
+                ("t", 1),
+                ("g", 8),
+                ("r", 2),
+                ("f", 16),
+                ("l", 9),
+                ("e", 3),
+            ],
+            || Params { radix: 16, channels: 3, ..Params::default() }.to_bytes(),
+        )
+        .filled(of::<16, 1>()),
+        Case::new(
+            "lines_512",
+            &[
+                ("b", 1),
+                ("h", 32),
+                ("o", 1),
+                ("n", 4096),
+                ("a", 32),
+                ("t", 16),
+                ("g", 8),
+                ("l", 4096),
+                ("e", 32),
+            ],
+            with::<16>,
+        )
+        .without(WITHOUT)
+        .filled(of::<16, 16>())
+        .for_bench(),
     ],
     vjp: None,
 };

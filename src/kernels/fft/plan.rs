@@ -228,7 +228,8 @@ pub fn record(graph: &mut Graph, twiddles: &mut Twiddles, job: &Job<'_>, x: Rows
         );
         let input = graph.reshape(current, [b, heads, before, taken, a])?;
         let (name, shape) = (format!("pass {number}"), [b, heads, before, pass.stored, e]);
-        let output = if last { graph.reshape(y.tensor, shape)? } else { graph.transient(&name, shape, DType::F32) };
+        let output =
+            if last { graph.reshape(y.tensor, shape)? } else { graph.transient(&name, shape, DType::F32) };
         let (x_blocked, y_blocked) = (blocked && last && !first, blocked && first && !last);
         let params = fft_pass::Params {
             radix: pass.radix,

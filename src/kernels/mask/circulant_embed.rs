@@ -54,7 +54,8 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     // Every pair of tokens with one of them at a corner gives one offset; all offsets come from pairs of tokens.
     let n = grid.sides.map(|n| n as usize);
     let offsets = |a: usize| (1 - n[a] as isize)..n[a] as isize;
-    for (a, b, c) in offsets(0).flat_map(|a| offsets(1).flat_map(move |b| offsets(2).map(move |c| (a, b, c)))) {
+    for (a, b, c) in offsets(0).flat_map(|a| offsets(1).flat_map(move |b| offsets(2).map(move |c| (a, b, c))))
+    {
         let (offset, mut i, mut j, mut place) = ([a, b, c], 0, 0, 0);
         for axis in 0..3 {
             let size = offset[axis].unsigned_abs();
@@ -75,7 +76,10 @@ fn check(d: &crate::tensor::Dims, params: &[u8]) -> std::result::Result<(), Stri
     p.grid().check(None, d.size("t"))?;
     let fits = |n: u32, l: u32| l >= 2 * n - 1 || p.torus == 1 && l == n;
     if ![(p.n1, p.l1), (p.n2, p.l2), (p.n3, p.l3)].into_iter().all(|(n, l)| fits(n, l)) {
-        return Err(format!("a circulant has at least 2n − 1 places on each axis, got {}, {}, {}", p.l1, p.l2, p.l3));
+        return Err(format!(
+            "a circulant has at least 2n − 1 places on each axis, got {}, {}, {}",
+            p.l1, p.l2, p.l3
+        ));
     }
     let places = u64::from(p.l1) * u64::from(p.l2) * u64::from(p.l3);
     if places != u64::from(d.size("f")) {
@@ -115,13 +119,18 @@ pub static SPEC: KernelSpec = KernelSpec {
     tolerance: Tolerance::EXACT,
     cases: &[
         Case::new("smallest", &[("g", 1), ("t", 1), ("f", 1)], Params::default_bytes),
-        Case::new("odd", &[("g", 3), ("t", 33), ("f", 35)], || Params { n3: 17, l3: 35, ..Params::default() }.to_bytes()),
-        Case::new("plane_transposed", &[("g", 2), ("t", 45), ("f", 96)],
-            || Params { n2: 3, n3: 5, l2: 8, l3: 12, transpose: 1, ..Params::default() }.to_bytes()),
-        Case::new("space", &[("g", 1), ("t", 105), ("f", 192)],
-            || Params { n1: 3, n2: 2, n3: 4, l1: 6, l2: 4, l3: 8, ..Params::default() }.to_bytes()),
-        Case::new("torus", &[("g", 2), ("t", 60), ("f", 120)],
-            || Params { n2: 6, n3: 10, l2: 6, l3: 20, torus: 1, transpose: 1, ..Params::default() }.to_bytes()),
+        Case::new("odd", &[("g", 3), ("t", 33), ("f", 35)], || {
+            Params { n3: 17, l3: 35, ..Params::default() }.to_bytes()
+        }),
+        Case::new("plane_transposed", &[("g", 2), ("t", 45), ("f", 96)], || {
+            Params { n2: 3, n3: 5, l2: 8, l3: 12, transpose: 1, ..Params::default() }.to_bytes()
+        }),
+        Case::new("space", &[("g", 1), ("t", 105), ("f", 192)], || {
+            Params { n1: 3, n2: 2, n3: 4, l1: 6, l2: 4, l3: 8, ..Params::default() }.to_bytes()
+        }),
+        Case::new("torus", &[("g", 2), ("t", 60), ("f", 120)], || {
+            Params { n2: 6, n3: 10, l2: 6, l3: 20, torus: 1, transpose: 1, ..Params::default() }.to_bytes()
+        }),
     ],
     vjp: None,
 };

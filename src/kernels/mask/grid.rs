@@ -56,10 +56,13 @@ impl Grid {
             n if self.torus && plan::radices(n).is_some() => vec![n],
             n => plan::candidates(n.saturating_mul(2) - 1),
         });
-        let cost = |lengths: [u32; 3]| plan::words_moved(&plan::filter(self.sides, lengths), self.sides) as f64;
+        let cost =
+            |lengths: [u32; 3]| plan::words_moved(&plan::filter(self.sides, lengths), self.sides) as f64;
         // Candidates end with the power of two.
         let powers = [0, 1, 2].map(|a| choices[a].iter().copied().max().unwrap_or(1));
-        let all = choices[0].iter().flat_map(|a| choices[1].iter().flat_map(|b| choices[2].iter().map(|c| [*a, *b, *c])));
+        let all = choices[0]
+            .iter()
+            .flat_map(|a| choices[1].iter().flat_map(|b| choices[2].iter().map(|c| [*a, *b, *c])));
         let best = all.min_by(|a, b| cost(*a).total_cmp(&cost(*b))).unwrap_or(powers);
         match axes {
             // A transform of one number has no pass.
@@ -82,12 +85,16 @@ impl Grid {
         }
         if u64::from(table) != self.table() {
             let [t1, t2, t3] = [0, 1, 2].map(|a| self.entries(a));
-            return Err(format!("table has {t1} · {t2} · {t3} entries for each offset of the grid {n1} × {n2} × {n3}, got {table}"));
+            return Err(format!(
+                "table has {t1} · {t2} · {t3} entries for each offset of the grid {n1} × {n2} × {n3}, got {table}"
+            ));
         }
         // A place in the spectrum is a 32-bit number of words.
         let [l1, l2, l3] = self.lengths().map(u64::from);
         if [l1, l2, l3].iter().any(|l| *l > u64::from(plan::LONGEST)) || l1 * l2 * l3 > 1 << 28 {
-            return Err(format!("the grid is embedded in {l1} × {l2} × {l3} places, too many for one transform"));
+            return Err(format!(
+                "the grid is embedded in {l1} × {l2} × {l3} places, too many for one transform"
+            ));
         }
         Ok(())
     }

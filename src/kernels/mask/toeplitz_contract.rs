@@ -44,7 +44,10 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     Ok(())
 }
 
-const CONTRACT: &Shared = &Shared { file: "mask/toeplitz_contract.wgsl", body: include_str!("../../../shaders/mask/toeplitz_contract.wgsl") };
+const CONTRACT: &Shared = &Shared {
+    file: "mask/toeplitz_contract.wgsl",
+    body: include_str!("../../../shaders/mask/toeplitz_contract.wgsl"),
+};
 
 fn words(d: &Dims) -> f64 {
     ["u", "n", "y"].map(|x| f64::from(d.size(x))).into_iter().product()
@@ -60,7 +63,9 @@ const PLAIN: Variant = Variant {
     vec4: &["x"],
     constants: no_constants,
     suits: always,
-    grid: |d, batches| batches * (u64::from(d.size("n")) * u64::from((d.size("w").max(1) - 1).div_ceil(4) + 1)).div_ceil(64),
+    grid: |d, batches| {
+        batches * (u64::from(d.size("n")) * u64::from((d.size("w").max(1) - 1).div_ceil(4) + 1)).div_ceil(64)
+    },
     loads: |d| Loads { storage: 1.25 * words(d), ..Loads::default() },
     rounds: |d| u64::from(d.size("u")) * u64::from(d.size("y")),
     subgroups: false,
@@ -85,8 +90,16 @@ pub static SPEC: KernelSpec = KernelSpec {
         let p = Params::from_bytes(params);
         check_slice(p.first, p.features)?;
         let needed = channels(p.features, d.size("w").max(1) - 1);
-        if d.size("w") < 2 || !d.size("y").is_multiple_of(4) || u64::from(d.size("u")) * u64::from(d.size("y")) < u64::from(needed) || d.size("r") == 0 {
-            return Err(format!("x has at least {needed} channels in blocks of a multiple of 4, got {} blocks of {}", d.size("u"), d.size("y")));
+        if d.size("w") < 2
+            || !d.size("y").is_multiple_of(4)
+            || u64::from(d.size("u")) * u64::from(d.size("y")) < u64::from(needed)
+            || d.size("r") == 0
+        {
+            return Err(format!(
+                "x has at least {needed} channels in blocks of a multiple of 4, got {} blocks of {}",
+                d.size("u"),
+                d.size("y")
+            ));
         }
         Ok(())
     },
@@ -112,15 +125,35 @@ pub static SPEC: KernelSpec = KernelSpec {
         let batches = d.batches() as f64;
         let out = f64::from(d.size("n")) * f64::from(d.size("w"));
         let read = words(d) + f64::from(d.size("n")) * f64::from(d.size("r"));
-        Cost { flop: 2.0 * batches * words(d), exp: 0.0, stores: batches * out, bytes: 4.0 * batches * (read + out) }
+        Cost {
+            flop: 2.0 * batches * words(d),
+            exp: 0.0,
+            stores: batches * out,
+            bytes: 4.0 * batches * (read + out),
+        }
     },
     tolerance: Tolerance::SUMS,
     cases: &[
-        Case::new("smallest", &[("b", 1), ("h", 1), ("n", 1), ("r", 1), ("u", 1), ("y", 12), ("w", 2)], Params::default_bytes).without(&["prior"]),
-        Case::new("odd", &[("b", 2), ("h", 3), ("n", 17), ("r", 5), ("u", 4), ("y", 8), ("w", 4)], || Params { first: 0, features: 6 }.to_bytes()),
-        Case::new("whole_texels", &[("b", 1), ("h", 2), ("n", 33), ("r", 12), ("u", 3), ("y", 12), ("w", 9)], || Params { first: 4, features: 4 }.to_bytes()),
-        Case::new("pair_of_features", &[("b", 1), ("h", 1), ("n", 9), ("r", 8), ("u", 1), ("y", 12), ("w", 4)], || Params { first: 6, features: 2 }.to_bytes())
-            .without(&["prior"]),
+        Case::new(
+            "smallest",
+            &[("b", 1), ("h", 1), ("n", 1), ("r", 1), ("u", 1), ("y", 12), ("w", 2)],
+            Params::default_bytes,
+        )
+        .without(&["prior"]),
+        Case::new("odd", &[("b", 2), ("h", 3), ("n", 17), ("r", 5), ("u", 4), ("y", 8), ("w", 4)], || {
+            Params { first: 0, features: 6 }.to_bytes()
+        }),
+        Case::new(
+            "whole_texels",
+            &[("b", 1), ("h", 2), ("n", 33), ("r", 12), ("u", 3), ("y", 12), ("w", 9)],
+            || Params { first: 4, features: 4 }.to_bytes(),
+        ),
+        Case::new(
+            "pair_of_features",
+            &[("b", 1), ("h", 1), ("n", 9), ("r", 8), ("u", 1), ("y", 12), ("w", 4)],
+            || Params { first: 6, features: 2 }.to_bytes(),
+        )
+        .without(&["prior"]),
     ],
     vjp: None,
 };

@@ -50,7 +50,13 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
             return;
         }
         let row = batch * n + i;
-        let key = |l: usize| if l < features && p.first as usize + l < r { k[row * r + p.first as usize + l] } else { T::zero() };
+        let key = |l: usize| {
+            if l < features && p.first as usize + l < r {
+                k[row * r + p.first as usize + l]
+            } else {
+                T::zero()
+            }
+        };
         for (at, value) in line.iter_mut().enumerate() {
             let channel = block * y + at;
             *value = match channel.checked_sub(features * wide) {
@@ -64,8 +70,12 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     Ok(())
 }
 
-pub(super) const PARTS: &Shared = &Shared { file: "fft/parts.wgsl", body: include_str!("../../../shaders/fft/parts.wgsl") };
-const LIFT: &Shared = &Shared { file: "mask/toeplitz_lift.wgsl", body: include_str!("../../../shaders/mask/toeplitz_lift.wgsl") };
+pub(super) const PARTS: &Shared =
+    &Shared { file: "fft/parts.wgsl", body: include_str!("../../../shaders/fft/parts.wgsl") };
+const LIFT: &Shared = &Shared {
+    file: "mask/toeplitz_lift.wgsl",
+    body: include_str!("../../../shaders/mask/toeplitz_lift.wgsl"),
+};
 
 fn words(d: &Dims) -> f64 {
     ["u", "n", "y"].map(|x| f64::from(d.size(x))).into_iter().product()
@@ -81,7 +91,9 @@ const PLAIN: Variant = Variant {
     vec4: &["out"],
     constants: no_constants,
     suits: always,
-    grid: |d, batches| batches * (u64::from(d.size("u")) * u64::from(d.size("n")) * u64::from(d.size("y") / 4)).div_ceil(64),
+    grid: |d, batches| {
+        batches * (u64::from(d.size("u")) * u64::from(d.size("n")) * u64::from(d.size("y") / 4)).div_ceil(64)
+    },
     loads: |d| Loads { storage: 2.0 * words(d), ..Loads::default() },
     rounds: few_rounds,
     subgroups: false,
@@ -109,8 +121,16 @@ pub static SPEC: KernelSpec = KernelSpec {
         let p = Params::from_bytes(params);
         check_slice(p.first, p.features)?;
         let needed = channels(p.features, d.size("e"));
-        if !d.size("y").is_multiple_of(4) || u64::from(d.size("u")) * u64::from(d.size("y")) < u64::from(needed) || d.size("e") == 0 || d.size("r") == 0 {
-            return Err(format!("out has at least {needed} channels in blocks of a multiple of 4, got {} blocks of {}", d.size("u"), d.size("y")));
+        if !d.size("y").is_multiple_of(4)
+            || u64::from(d.size("u")) * u64::from(d.size("y")) < u64::from(needed)
+            || d.size("e") == 0
+            || d.size("r") == 0
+        {
+            return Err(format!(
+                "out has at least {needed} channels in blocks of a multiple of 4, got {} blocks of {}",
+                d.size("u"),
+                d.size("y")
+            ));
         }
         Ok(())
     },
@@ -139,13 +159,36 @@ pub static SPEC: KernelSpec = KernelSpec {
     },
     tolerance: Tolerance::SUMS,
     cases: &[
-        Case::new("smallest", &[("b", 1), ("h", 1), ("n", 1), ("r", 1), ("e", 1), ("u", 1), ("y", 12)], Params::default_bytes).without(&["key_mask"]),
-        Case::new("odd", &[("b", 2), ("h", 3), ("n", 17), ("r", 5), ("e", 3), ("u", 4), ("y", 8)], || Params { first: 0, features: 6 }.to_bytes()),
-        Case::new("whole_texels", &[("b", 1), ("h", 2), ("n", 33), ("r", 12), ("e", 8), ("u", 3), ("y", 12)], || Params { first: 4, features: 4 }.to_bytes())
-            .shared(&["key_mask"]),
-        Case::new("pair_of_features", &[("b", 1), ("h", 1), ("n", 9), ("r", 8), ("e", 4), ("u", 1), ("y", 12)], || Params { first: 6, features: 2 }.to_bytes()),
-        Case::new("masked_garbage", &[("b", 1), ("h", 1), ("n", 9), ("r", 4), ("e", 4), ("u", 1), ("y", 20)], || Params { first: 0, features: 4 }.to_bytes())
-            .filled(&[("key_mask", Fill::Value(0.0)), ("v", Fill::Value(3e38)), ("k", Fill::Value(3e38))]),
+        Case::new(
+            "smallest",
+            &[("b", 1), ("h", 1), ("n", 1), ("r", 1), ("e", 1), ("u", 1), ("y", 12)],
+            Params::default_bytes,
+        )
+        .without(&["key_mask"]),
+        Case::new("odd", &[("b", 2), ("h", 3), ("n", 17), ("r", 5), ("e", 3), ("u", 4), ("y", 8)], || {
+            Params { first: 0, features: 6 }.to_bytes()
+        }),
+        Case::new(
+            "whole_texels",
+            &[("b", 1), ("h", 2), ("n", 33), ("r", 12), ("e", 8), ("u", 3), ("y", 12)],
+            || Params { first: 4, features: 4 }.to_bytes(),
+        )
+        .shared(&["key_mask"]),
+        Case::new(
+            "pair_of_features",
+            &[("b", 1), ("h", 1), ("n", 9), ("r", 8), ("e", 4), ("u", 1), ("y", 12)],
+            || Params { first: 6, features: 2 }.to_bytes(),
+        ),
+        Case::new(
+            "masked_garbage",
+            &[("b", 1), ("h", 1), ("n", 9), ("r", 4), ("e", 4), ("u", 1), ("y", 20)],
+            || Params { first: 0, features: 4 }.to_bytes(),
+        )
+        .filled(&[
+            ("key_mask", Fill::Value(0.0)),
+            ("v", Fill::Value(3e38)),
+            ("k", Fill::Value(3e38)),
+        ]),
     ],
     vjp: None,
 };

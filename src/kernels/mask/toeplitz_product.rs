@@ -40,7 +40,9 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
             }
         })
     } else {
-        let channel = |line: usize| by_transform(&grid, weights(line / c), (0..n).map(|i| x[(line / c * n + i) * c + line % c]));
+        let channel = |line: usize| {
+            by_transform(&grid, weights(line / c), (0..n).map(|i| x[(line / c * n + i) * c + line % c]))
+        };
         let lines: Vec<Vec<T>> = {
             use rayon::prelude::*;
             (0..batches * c).into_par_iter().map(channel).collect()
@@ -128,7 +130,13 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
 /// Records the product of `[x, spectrum, out]` with the grid's mask.
 ///
 /// Errors: shapes that do not fit.
-pub fn record(graph: &mut Graph, twiddles: &mut Twiddles, grid: &Grid, caps: &Caps, [x, spectrum, out]: [Tensor; 3]) -> Result<()> {
+pub fn record(
+    graph: &mut Graph,
+    twiddles: &mut Twiddles,
+    grid: &Grid,
+    caps: &Caps,
+    [x, spectrum, out]: [Tensor; 3],
+) -> Result<()> {
     let passes = plan::filter(grid.sides, grid.lengths());
     let (b, h, channels) = (x.dim(0), x.dim(1), x.dim(3));
     let cut = Cut::of(&passes, grid, channels, caps);
@@ -154,7 +162,8 @@ pub fn record(graph: &mut Graph, twiddles: &mut Twiddles, grid: &Grid, caps: &Ca
         Some(list) => list.into_iter().try_for_each(|(batch, heads)| {
             let x = slice_heads(graph, x, batch, &heads)?;
             let out = slice_heads(graph, out, batch, &heads)?;
-            let spectrum = if spectrum.dim(0) == 1 { spectrum } else { graph.slice(spectrum, 0, heads.clone())? };
+            let spectrum =
+                if spectrum.dim(0) == 1 { spectrum } else { graph.slice(spectrum, 0, heads.clone())? };
             some(graph, [x, spectrum, out])
         }),
     }
@@ -164,7 +173,11 @@ pub fn record(graph: &mut Graph, twiddles: &mut Twiddles, grid: &Grid, caps: &Ca
 fn check(d: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     GridParams::from_bytes(params).grid().check(Some(d.size("n")), d.size("t"))?;
     if ![1, d.size("h")].contains(&d.size("g")) {
-        return Err(format!("table has a row for each of {} heads, or one for all, got {}", d.size("h"), d.size("g")));
+        return Err(format!(
+            "table has a row for each of {} heads, or one for all, got {}",
+            d.size("h"),
+            d.size("g")
+        ));
     }
     Ok(())
 }
@@ -174,7 +187,12 @@ fn cost(d: &Dims, params: &[u8]) -> Cost {
     let (sides, lengths) = (grid.sides.map(f64::from), grid.lengths());
     let pairs = d.batches() as f64 * (f64::from(d.size("c")) / 2.0);
     // Lines that are not all zeros, axis by axis, there and back.
-    let lines = |axis: usize| (0..3).filter(|a| *a != axis).map(|a| if a < axis { sides[a] } else { f64::from(lengths[a]) }).product::<f64>();
+    let lines = |axis: usize| {
+        (0..3)
+            .filter(|a| *a != axis)
+            .map(|a| if a < axis { sides[a] } else { f64::from(lengths[a]) })
+            .product::<f64>()
+    };
     let transforms: f64 = (0..3).filter(|a| lengths[*a] > 1).map(|a| 2.0 * lines(a) * flop(lengths[a])).sum();
     let places: f64 = lengths.iter().map(|l| f64::from(*l)).product();
     let words = d.batches() as f64 * f64::from(d.size("n")) * f64::from(d.size("c"));
@@ -218,7 +236,9 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Expand(expand),
-    cuda: OnCuda::Absent { reason: "embedding and product by sources of their own, transforms by cuFFT when the CUDA backend is built" },
+    cuda: OnCuda::Absent {
+        reason: "embedding and product by sources of their own, transforms by cuFFT when the CUDA backend is built",
+    },
     reference: reference!(reference),
     window: whole_heads,
     cost,
@@ -231,21 +251,70 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("smallest", &[("b", 1), ("h", 1), ("n", 1), ("c", 1), ("g", 1), ("t", 1)], line::<1>),
         Case::new("odd", &[("b", 2), ("h", 3), ("n", 17), ("c", 5), ("g", 3), ("t", 33)], line::<17>),
         Case::new("two_tokens", &[("b", 1), ("h", 2), ("n", 2), ("c", 3), ("g", 1), ("t", 3)], line::<2>),
-        Case::new("line_100_transposed", &[("b", 1), ("h", 2), ("n", 100), ("c", 8), ("g", 2), ("t", 199)],
-            || GridParams { transpose: 1, ..grid3::<1, 1, 100>() }.to_bytes()),
-        Case::new("first_axis", &[("b", 1), ("h", 1), ("n", 9), ("c", 4), ("g", 1), ("t", 17)], space::<9, 1, 1>),
-        Case::new("plane_7x11", &[("b", 2), ("h", 2), ("n", 77), ("c", 6), ("g", 2), ("t", 273)], plane::<7, 11>),
-        Case::new("plane_14x14", &[("b", 1), ("h", 2), ("n", 196), ("c", 12), ("g", 1), ("t", 729)], plane::<14, 14>),
-        Case::new("space_4x6x5", &[("b", 1), ("h", 2), ("n", 120), ("c", 4), ("g", 2), ("t", 693)], space::<4, 6, 5>),
-        Case::new("torus_6x10", &[("b", 1), ("h", 2), ("n", 60), ("c", 4), ("g", 2), ("t", 60)],
-            || GridParams { torus: 1, ..grid3::<1, 6, 10>() }.to_bytes()),
-        Case::new("large_values", &[("b", 1), ("h", 1), ("n", 33), ("c", 4), ("g", 1), ("t", 65)], line::<33>)
-            .filled(&[("x", Fill::Uniform(-1e30, 1e30))]),
-        Case::new("line_4096", &[("b", 1), ("h", 1), ("n", 4096), ("c", 512), ("g", 1), ("t", 8191)], line::<4096>).for_bench(),
-        Case::new("plane_64x64", &[("b", 1), ("h", 1), ("n", 4096), ("c", 64), ("g", 1), ("t", 16_129)], plane::<64, 64>).for_bench(),
-        Case::new("plane_56x56", &[("b", 1), ("h", 1), ("n", 3136), ("c", 64), ("g", 1), ("t", 12_321)], plane::<56, 56>).for_bench(),
-        Case::new("plane_64x64_1024", &[("b", 1), ("h", 16), ("n", 4096), ("c", 64), ("g", 1), ("t", 16_129)], plane::<64, 64>).for_bench(),
-        Case::new("plane_56x56_1024", &[("b", 1), ("h", 16), ("n", 3136), ("c", 64), ("g", 1), ("t", 12_321)], plane::<56, 56>).for_bench(),
+        Case::new(
+            "line_100_transposed",
+            &[("b", 1), ("h", 2), ("n", 100), ("c", 8), ("g", 2), ("t", 199)],
+            || GridParams { transpose: 1, ..grid3::<1, 1, 100>() }.to_bytes(),
+        ),
+        Case::new(
+            "first_axis",
+            &[("b", 1), ("h", 1), ("n", 9), ("c", 4), ("g", 1), ("t", 17)],
+            space::<9, 1, 1>,
+        ),
+        Case::new(
+            "plane_7x11",
+            &[("b", 2), ("h", 2), ("n", 77), ("c", 6), ("g", 2), ("t", 273)],
+            plane::<7, 11>,
+        ),
+        Case::new(
+            "plane_14x14",
+            &[("b", 1), ("h", 2), ("n", 196), ("c", 12), ("g", 1), ("t", 729)],
+            plane::<14, 14>,
+        ),
+        Case::new(
+            "space_4x6x5",
+            &[("b", 1), ("h", 2), ("n", 120), ("c", 4), ("g", 2), ("t", 693)],
+            space::<4, 6, 5>,
+        ),
+        Case::new("torus_6x10", &[("b", 1), ("h", 2), ("n", 60), ("c", 4), ("g", 2), ("t", 60)], || {
+            GridParams { torus: 1, ..grid3::<1, 6, 10>() }.to_bytes()
+        }),
+        Case::new(
+            "large_values",
+            &[("b", 1), ("h", 1), ("n", 33), ("c", 4), ("g", 1), ("t", 65)],
+            line::<33>,
+        )
+        .filled(&[("x", Fill::Uniform(-1e30, 1e30))]),
+        Case::new(
+            "line_4096",
+            &[("b", 1), ("h", 1), ("n", 4096), ("c", 512), ("g", 1), ("t", 8191)],
+            line::<4096>,
+        )
+        .for_bench(),
+        Case::new(
+            "plane_64x64",
+            &[("b", 1), ("h", 1), ("n", 4096), ("c", 64), ("g", 1), ("t", 16_129)],
+            plane::<64, 64>,
+        )
+        .for_bench(),
+        Case::new(
+            "plane_56x56",
+            &[("b", 1), ("h", 1), ("n", 3136), ("c", 64), ("g", 1), ("t", 12_321)],
+            plane::<56, 56>,
+        )
+        .for_bench(),
+        Case::new(
+            "plane_64x64_1024",
+            &[("b", 1), ("h", 16), ("n", 4096), ("c", 64), ("g", 1), ("t", 16_129)],
+            plane::<64, 64>,
+        )
+        .for_bench(),
+        Case::new(
+            "plane_56x56_1024",
+            &[("b", 1), ("h", 16), ("n", 3136), ("c", 64), ("g", 1), ("t", 12_321)],
+            plane::<56, 56>,
+        )
+        .for_bench(),
     ],
     vjp: None,
 };

@@ -123,7 +123,10 @@ fn check(d: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     grid.check(None, d.size("t"))?;
     let places: u64 = grid.lengths().iter().map(|l| u64::from(*l)).product();
     if places != u64::from(d.size("f")) {
-        return Err(format!("out has one number for each of {places} places of the circulant, got {}", d.size("f")));
+        return Err(format!(
+            "out has one number for each of {places} places of the circulant, got {}",
+            d.size("f")
+        ));
     }
     Ok(())
 }
@@ -140,7 +143,9 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: Some(|d, params| d.set("f", Params::from_bytes(params).grid().lengths().iter().product())),
     check,
     wgpu: OnWgpu::Expand(expand),
-    cuda: OnCuda::Absent { reason: "embedding by a source of its own, transforms by cuFFT when the CUDA backend is built" },
+    cuda: OnCuda::Absent {
+        reason: "embedding by a source of its own, transforms by cuFFT when the CUDA backend is built",
+    },
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, params| {
@@ -156,11 +161,18 @@ pub static SPEC: KernelSpec = KernelSpec {
     },
     cases: &[
         Case::new("smallest", &[("g", 1), ("t", 1), ("f", 2)], Params::default_bytes),
-        Case::new("odd", &[("g", 3), ("t", 33), ("f", 64)], || Params { n3: 17, ..Params::default() }.to_bytes()),
-        Case::new("plane_transposed", &[("g", 2), ("t", 273), ("f", 512)],
-            || Params { n2: 7, n3: 11, transpose: 1, ..Params::default() }.to_bytes()),
-        Case::new("space", &[("g", 1), ("t", 693), ("f", 1152)], || Params { n1: 4, n2: 6, n3: 5, ..Params::default() }.to_bytes()),
-        Case::new("torus", &[("g", 1), ("t", 60), ("f", 192)], || Params { n2: 6, n3: 10, torus: 1, ..Params::default() }.to_bytes()),
+        Case::new("odd", &[("g", 3), ("t", 33), ("f", 64)], || {
+            Params { n3: 17, ..Params::default() }.to_bytes()
+        }),
+        Case::new("plane_transposed", &[("g", 2), ("t", 273), ("f", 512)], || {
+            Params { n2: 7, n3: 11, transpose: 1, ..Params::default() }.to_bytes()
+        }),
+        Case::new("space", &[("g", 1), ("t", 693), ("f", 1152)], || {
+            Params { n1: 4, n2: 6, n3: 5, ..Params::default() }.to_bytes()
+        }),
+        Case::new("torus", &[("g", 1), ("t", 60), ("f", 192)], || {
+            Params { n2: 6, n3: 10, torus: 1, ..Params::default() }.to_bytes()
+        }),
     ],
     vjp: None,
 };

@@ -78,7 +78,8 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
     let p: Params = x.params();
     let [o, n, l, a] = ["o", "n", "l", "a"].map(|d| x.dims.size(d));
     let long = length(x.dims, &p);
-    let passes = plan::transform(1, long, l, p.inverse != 0);
+    let passes =
+        plan::transform(1, long, l, p.inverse != 0, x.caps.driver != Driver::Gpu && a.is_multiple_of(4));
     let job = Job {
         passes: &passes,
         sides: [o, n, 1],

@@ -13,7 +13,7 @@
 use crate::error::Result;
 use crate::kernel::wgsl_module::{GROUP, Shared, TEXELS};
 use crate::kernel::*;
-use crate::kernels::fft::plan::twiddles;
+use crate::kernels::fft::plan::{powers, twiddles};
 use crate::params;
 use crate::reference;
 use crate::tensor::{Dims, HostData};
@@ -21,7 +21,7 @@ use crate::tensor::{Dims, HostData};
 params! {
     /// Parameters of [`SPEC`].
     pub struct Params {
-        /// inputs of a butterfly: 2, 3, 4, 8 or 16
+        /// inputs of a butterfly: 2, 3, 4, 8, 16, 32 or 64
         fixed radix: u32 = 2,
         /// 1: an inverse transform, without its factor 1/L
         fixed inverse: u32 = 0,
@@ -60,6 +60,15 @@ fn word(rows: usize, row: usize, width: usize, block: Option<usize>, q: usize) -
         None => row * width + q,
         Some(block) => (q / block * rows + row) * block + q % block,
     }
+}
+
+/// Places in a row of twiddles of the factors of w^j.
+fn powers_in(radix: u32, j: usize) -> Vec<usize> {
+    if radix <= 16 {
+        return (0..4).filter(|bit| j >> bit & 1 == 1).collect();
+    }
+    let (eights, ones) = (j / 8, j % 8);
+    [ones.checked_sub(1), eights.checked_sub(1).map(|e| e + 7)].into_iter().flatten().collect()
 }
 
 fn times<T: Real>(a: [T; 2], b: [T; 2]) -> [T; 2] {
@@ -105,10 +114,8 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
                     false => T::zero(),
                 };
                 let z = [part(0), part(1)];
-                // w^(jk) from the table's powers of two.
-                let power = (0..g / 2)
-                    .filter(|bit| t > 1 && j >> bit & 1 == 1)
-                    .map(|bit| [w[k * g + 2 * bit], w[k * g + 2 * bit + 1]]);
+                let used = powers_in(p.radix, j).into_iter().filter(|_| t > 1);
+                let power = used.map(|at| [w[k * g + 2 * at], w[k * g + 2 * at + 1]]);
                 times(if p.inverse != 0 { swap(z) } else { z }, power.fold([T::one(), T::zero()], times))
             };
             let mut z = dft(&(0..radix).map(input).collect::<Vec<_>>());
@@ -148,6 +155,11 @@ const RADIX4: &Shared =
     &Shared { file: "fft/radix4.wgsl", body: include_str!("../../../shaders/fft/radix4.wgsl") };
 const RADIX8: &Shared =
     &Shared { file: "fft/radix8.wgsl", body: include_str!("../../../shaders/fft/radix8.wgsl") };
+const DFT8: &Shared = &Shared { file: "fft/dft8.wgsl", body: include_str!("../../../shaders/fft/dft8.wgsl") };
+const RADIX32: &Shared =
+    &Shared { file: "fft/radix32.wgsl", body: include_str!("../../../shaders/fft/radix32.wgsl") };
+const RADIX64: &Shared =
+    &Shared { file: "fft/radix64.wgsl", body: include_str!("../../../shaders/fft/radix64.wgsl") };
 const RADIX16: &Shared =
     &Shared { file: "fft/radix16.wgsl", body: include_str!("../../../shaders/fft/radix16.wgsl") };
 
@@ -198,8 +210,10 @@ const fn radix_text(radix: u32) -> &'static [&'static Shared] {
         2 => &[GROUP, PARTS, PASS, RADIX2],
         3 => &[GROUP, PARTS, PASS, RADIX3],
         4 => &[GROUP, PARTS, PASS, RADIX4],
-        8 => &[GROUP, PARTS, PASS, RADIX8],
-        _ => &[GROUP, PARTS, PASS, RADIX16],
+        8 => &[GROUP, PARTS, PASS, DFT8, RADIX8],
+        16 => &[GROUP, PARTS, PASS, RADIX16],
+        32 => &[GROUP, PARTS, PASS, DFT8, RADIX32],
+        _ => &[GROUP, PARTS, PASS, DFT8, RADIX64],
     }
 }
 
@@ -208,8 +222,10 @@ const fn texel_text(radix: u32) -> &'static [&'static Shared] {
         2 => &[GROUP, TEXELS, PARTS, PASS, RADIX2],
         3 => &[GROUP, TEXELS, PARTS, PASS, RADIX3],
         4 => &[GROUP, TEXELS, PARTS, PASS, RADIX4],
-        8 => &[GROUP, TEXELS, PARTS, PASS, RADIX8],
-        _ => &[GROUP, TEXELS, PARTS, PASS, RADIX16],
+        8 => &[GROUP, TEXELS, PARTS, PASS, DFT8, RADIX8],
+        16 => &[GROUP, TEXELS, PARTS, PASS, RADIX16],
+        32 => &[GROUP, TEXELS, PARTS, PASS, DFT8, RADIX32],
+        _ => &[GROUP, TEXELS, PARTS, PASS, DFT8, RADIX64],
     }
 }
 
@@ -280,15 +296,15 @@ const fn plain<const R: u32>(name: &'static str) -> Variant {
 
 fn check(d: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     let p = Params::from_bytes(params);
-    if ![2, 3, 4, 8, 16].contains(&p.radix) || p.inverse > 1 || p.blocked > 3 {
+    if ![2, 3, 4, 8, 16, 32, 64].contains(&p.radix) || p.inverse > 1 || p.blocked > 3 {
         return Err(format!(
-            "radix is 2, 3, 4, 8 or 16, inverse 0 or 1 and blocked 0 to 3, got {}, {} and {}",
+            "radix is 2, 3, 4, 8, 16, 32 or 64, inverse 0 or 1 and blocked 0 to 3, got {}, {} and {}",
             p.radix, p.inverse, p.blocked
         ));
     }
     let m = butterflies(d, p.radix);
     let length = u64::from(m) * u64::from(p.radix);
-    let wanted = if p.radix > 4 { 8 } else { 4 };
+    let wanted = 2 * powers(p.radix).len() as u32;
     if d.size("t") == 0 || !m.is_multiple_of(d.size("t")) || d.size("g") != wanted {
         return Err(format!(
             "w has p rows of {wanted} words, p a divisor of the {m} butterflies, got [{}, {}]",
@@ -408,21 +424,29 @@ pub static SPEC: KernelSpec = KernelSpec {
         texture::<4>("texture4"),
         texture::<8>("texture8"),
         texture::<16>("texture16"),
+        texture::<32>("texture32"),
+        texture::<64>("texture64"),
         filter::<2>("filter2"),
         filter::<3>("filter3"),
         filter::<4>("filter4"),
         filter::<8>("filter8"),
         filter::<16>("filter16"),
+        filter::<32>("filter32"),
+        filter::<64>("filter64"),
         vec4::<2>("vec4_2"),
         vec4::<3>("vec4_3"),
         vec4::<4>("vec4_4"),
         vec4::<8>("vec4_8"),
         vec4::<16>("vec4_16"),
+        vec4::<32>("vec4_32"),
+        vec4::<64>("vec4_64"),
         plain::<2>("plain2"),
         plain::<3>("plain3"),
         plain::<4>("plain4"),
         plain::<8>("plain8"),
         plain::<16>("plain16"),
+        plain::<32>("plain32"),
+        plain::<64>("plain64"),
     ]),
     cuda: OnCuda::Absent { reason: "whole transforms become cuFFT plans when the CUDA backend is built" },
     reference: reference!(reference),
@@ -500,6 +524,56 @@ pub static SPEC: KernelSpec = KernelSpec {
         )
         .without(WITHOUT)
         .filled(of::<16, 16>()),
+        Case::new(
+            "radix32",
+            &[("b", 1), ("h", 2), ("o", 3), ("n", 96), ("a", 4), ("t", 3), ("g", 20), ("l", 50), ("e", 4)],
+            backwards::<32>,
+        )
+        .without(WITHOUT)
+        .filled(of::<32, 3>()),
+        Case::new(
+            "radix64",
+            &[("b", 1), ("h", 2), ("o", 3), ("n", 100), ("a", 8), ("t", 2), ("g", 28), ("l", 128), ("e", 8)],
+            with::<64>,
+        )
+        .without(WITHOUT)
+        .filled(of::<64, 2>()),
+        Case::new(
+            "filter32",
+            &[
+                ("b", 1),
+                ("h", 2),
+                ("o", 1),
+                ("n", 40),
+                ("a", 4),
+                ("t", 2),
+                ("g", 20),
+                ("r", 2),
+                ("f", 64),
+                ("l", 64),
+                ("e", 4),
+            ],
+            || Params { radix: 32, channels: 4, ..Params::default() }.to_bytes(),
+        )
+        .filled(of::<32, 2>()),
+        Case::new(
+            "filter64",
+            &[
+                ("b", 1),
+                ("h", 2),
+                ("o", 1),
+                ("n", 33),
+                ("a", 8),
+                ("t", 1),
+                ("g", 28),
+                ("r", 2),
+                ("f", 128),
+                ("l", 33),
+                ("e", 8),
+            ],
+            || Params { radix: 64, channels: 4, ..Params::default() }.to_bytes(),
+        )
+        .filled(of::<64, 1>()),
         Case::new(
             "large_values",
             &[("b", 1), ("h", 1), ("o", 1), ("n", 16), ("a", 4), ("t", 1), ("g", 8), ("l", 16), ("e", 4)],

@@ -66,13 +66,38 @@ pub fn words_moved(passes: &[Pass], sides: [u32; 3]) -> u64 {
     passes.iter().map(moved).sum()
 }
 
-/// Factors of one pass `[p, 4 or 8]`: row k holds w, w² and for radices above 4 also w⁴, w⁸, with w = exp(−2πi k/(p·radix)).
+/// The same with radices up to 64, where a device would rather hold many numbers in registers (or in its first cache) than
+/// pass over memory once more: software drivers. As few passes as can be, as equal as they can be.
+fn wide_radices(length: u32) -> Vec<u32> {
+    let twos = length.trailing_zeros();
+    let passes = twos.div_ceil(6);
+    let mut list: Vec<u32> = (0..passes).map(|i| 1 << ((twos + i) / passes)).collect();
+    let threes = radices(length).unwrap_or_default().into_iter().filter(|r| *r == 3);
+    list.extend(threes);
+    list.sort_unstable_by(|a, b| b.cmp(a));
+    list
+}
+
+fn radices_for(length: u32, wide: bool) -> Vec<u32> {
+    if wide { wide_radices(length) } else { radices(length).unwrap_or_default() }
+}
+
+/// The powers of w that a row of twiddles holds; the others are products of two to four of them.
+pub fn powers(radix: u32) -> &'static [u32] {
+    match radix {
+        0..=4 => &[1, 2],
+        5..=16 => &[1, 2, 4, 8],
+        17..=32 => &[1, 2, 3, 4, 5, 6, 7, 8, 16, 24],
+        _ => &[1, 2, 3, 4, 5, 6, 7, 8, 16, 24, 32, 40, 48, 56],
+    }
+}
+
+/// Factors of one pass `[p, 2 · powers]`: row k holds w = exp(−2πi k/(p·radix)) and some of its [`powers`].
 pub fn twiddles(radix: u32, p: u32) -> Vec<f32> {
-    let powers: &[u32] = if radix > 4 { &[1, 2, 4, 8] } else { &[1, 2] };
     let row = |k: u32| {
-        powers.iter().flat_map(move |j| {
+        powers(radix).iter().flat_map(move |j| {
             // Reduced in integers, so that the angle is exact to the last bit.
-            let turns = f64::from(u64::from(k * j) as u32 % (p * radix)) / f64::from(p * radix);
+            let turns = f64::from(k * j % (p * radix)) / f64::from(p * radix);
             let (sin, cos) = (-std::f64::consts::TAU * turns).sin_cos();
             [cos as f32, sin as f32]
         })
@@ -97,9 +122,10 @@ pub struct Pass {
     pub filter: bool,
 }
 
-/// Passes of one transform along `axis`, of which the last stores only `stored` numbers.
-pub fn transform(axis: usize, length: u32, stored: u32, inverse: bool) -> Vec<Pass> {
-    let list = radices(length).unwrap_or_default();
+/// Passes of one transform along `axis`, of which the last stores only `stored` numbers; `wide`: with radices above 16,
+/// for rows of whole vec4f on software drivers.
+pub fn transform(axis: usize, length: u32, stored: u32, inverse: bool, wide: bool) -> Vec<Pass> {
+    let list = radices_for(length, wide);
     chain(axis, &list, 1, length, stored, inverse)
 }
 
@@ -116,20 +142,20 @@ fn chain(axis: usize, list: &[u32], from: u32, length: u32, stored: u32, inverse
 
 /// Passes of a filter: forward along all axes of `lengths` above 1 from the last to the first, the spectrum, and back,
 /// storing `sides` numbers of each line. Numbers beyond the sides are never made where nobody needs them.
-pub fn filter(sides: [u32; 3], lengths: [u32; 3]) -> Vec<Pass> {
+pub fn filter(sides: [u32; 3], lengths: [u32; 3], wide: bool) -> Vec<Pass> {
     let axes: Vec<usize> = (0..3).filter(|a| lengths[*a] > 1).collect();
     let Some((&first, others)) = axes.split_first() else { return Vec::new() };
     let length = lengths[first];
-    let mut list = radices(length).unwrap_or_default();
+    let mut list = radices_for(length, wide);
     let mut passes: Vec<Pass> =
-        others.iter().rev().flat_map(|a| transform(*a, lengths[*a], lengths[*a], false)).collect();
+        others.iter().rev().flat_map(|a| transform(*a, lengths[*a], lengths[*a], false, wide)).collect();
     let Some(last) = list.pop() else { return Vec::new() };
     passes.extend(chain(first, &list, 1, length, length, false));
     let p = length / last;
     let stored = if p == 1 { sides[first] } else { length };
     passes.push(Pass { axis: first, radix: last, p, stored, inverse: false, filter: true });
     passes.extend(chain(first, &list, last, length, sides[first], true));
-    passes.extend(others.iter().flat_map(|a| transform(*a, lengths[*a], sides[*a], true)));
+    passes.extend(others.iter().flat_map(|a| transform(*a, lengths[*a], sides[*a], true, wide)));
     passes
 }
 
@@ -152,7 +178,7 @@ pub fn largest_pair(passes: &[Pass], sides: [u32; 3]) -> u64 {
 pub struct Twiddles(HashMap<(u32, u32), Tensor>);
 
 impl Twiddles {
-    /// The table of a pass, `[p, 4 or 8]`.
+    /// The table of a pass, see [`twiddles`].
     ///
     /// Errors: none for radices of a plan.
     pub fn of(&mut self, graph: &mut Graph, radix: u32, p: u32) -> Result<Tensor> {

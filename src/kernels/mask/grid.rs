@@ -56,8 +56,9 @@ impl Grid {
             n if self.torus && plan::radices(n).is_some() => vec![n],
             n => plan::candidates(n.saturating_mul(2) - 1),
         });
-        let cost =
-            |lengths: [u32; 3]| plan::words_moved(&plan::filter(self.sides, lengths), self.sides) as f64;
+        let cost = |lengths: [u32; 3]| {
+            plan::words_moved(&plan::filter(self.sides, lengths, false), self.sides) as f64
+        };
         // Candidates end with the power of two.
         let powers = [0, 1, 2].map(|a| choices[a].iter().copied().max().unwrap_or(1));
         let all = choices[0]

@@ -59,7 +59,7 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
         (x.port("q"), x.port("k"), x.port("v"), x.port_if("key_mask"), x.port("out"));
     let spectrum = toeplitz_spectrum::record(x.graph, &grid, table)?;
     let task = Task { q, k, v, key_mask, spectrum, out };
-    let passes = plan::filter(grid.sides, grid.lengths());
+    let passes = plan::filter(grid.sides, grid.lengths(), x.caps.driver != Driver::Gpu);
     let [b, h, n, r, e] = ["b", "h", "n", "r", "e"].map(|d| x.dims.size(d));
     let (budget, caps) = (x.caps.memory_budget, *x.caps);
     // A slice holds the lifted channels, two tensors of the transforms, and the products.
@@ -71,7 +71,9 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
             count => count / 4 * 4,
         };
     let features = features(budget / per_channel);
-    let slice = Slice { features, cut: Cut::of(&passes, &grid, toeplitz_lift::channels(features, e), &caps) };
+    // The features are what the budget cuts; all their channels go together.
+    let uncut = Caps { memory_budget: u64::MAX, ..caps };
+    let slice = Slice { features, cut: Cut::of(&passes, &grid, toeplitz_lift::channels(features, e), &uncut) };
     let bytes = per_channel * u64::from(slice.cut.width);
     let mut twiddles = Twiddles::default();
     let mut some = |graph: &mut Graph, task: Task| {

@@ -137,7 +137,8 @@ pub fn record(
     caps: &Caps,
     [x, spectrum, out]: [Tensor; 3],
 ) -> Result<()> {
-    let passes = plan::filter(grid.sides, grid.lengths());
+    let passes =
+        plan::filter(grid.sides, grid.lengths(), caps.driver != Driver::Gpu && x.dim(3).is_multiple_of(4));
     let (b, h, channels) = (x.dim(0), x.dim(1), x.dim(3));
     let cut = Cut::of(&passes, grid, channels, caps);
     let mut some = |graph: &mut Graph, [x, spectrum, out]: [Tensor; 3]| {

@@ -99,7 +99,8 @@ fn record_into(graph: &mut Graph, grid: &Grid, table: Tensor, out: Tensor) -> Re
     let column = graph.transient("circulant", [heads, numbers, 2], DType::F32);
     graph.pass(&circulant_embed::SPEC, &circulant_embed::Params::of(grid), &[Some(table), Some(column)])?;
     let axes = (0..3).rev().filter(|a| lengths[*a] > 1);
-    let passes: Vec<_> = axes.flat_map(|a| plan::transform(a, lengths[a], lengths[a], false)).collect();
+    let passes: Vec<_> =
+        axes.flat_map(|a| plan::transform(a, lengths[a], lengths[a], false, false)).collect();
     let scale = (1.0 / f64::from(numbers)) as f32;
     let job = Job { passes: &passes, sides: lengths, width: 2, block: 2, per: 1, scale, spectrum: None };
     let from = Rows { tensor: graph.reshape(column, [1, heads, numbers, 2])?, at: 0 };

@@ -41,6 +41,12 @@ kernels! {
     check { find_nonfinite, nonfinite_parts, nonfinite_merge }
     /// What a device can do at best, for `wgattn bench`.
     probe { probe_fma, probe_copy, probe_exp }
+    /// Fourier transforms.
+    fft { fft, fft_pass; plan }
+    /// Masks with a fast product.
+    mask {
+        toeplitz_product, toeplitz_spectrum, circulant_embed, toeplitz_attention_sums, toeplitz_lift, toeplitz_contract; grid
+    }
     /// Attention forms whose cost is all pairs of tokens.
     attention {
         attention_rows, attention_merge, exact_attention, exact_row, key_moments, key_moments_part, exact_attention_whitened,

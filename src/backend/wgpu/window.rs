@@ -8,8 +8,9 @@ use crate::tensor::{DType, Dims, Shape};
 /// Most bytes of a tensor that are copied into a texture at a time where it can be cut: copies are to stay small beside the
 /// tensors, and windows of this size hold enough work to pay for their dispatch.
 const SMALL_TEXTURE_BYTES: u64 = 2 << 20;
-/// The same for what cannot be cut, or is shared by all heads and would be copied for each.
-const LARGE_TEXTURE_BYTES: u64 = 16 << 20;
+/// The same for what cannot be cut, or is shared by all heads and would be copied for each: channels of a large grid of
+/// tokens, and the words that a copy may begin before them.
+const LARGE_TEXTURE_BYTES: u64 = (64 << 20) + 16;
 
 /// One dispatch of a step.
 #[derive(Clone, Debug)]

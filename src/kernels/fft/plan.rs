@@ -1,0 +1,278 @@
+//! How transforms are cut into passes: lengths 2ᵃ3ᵇ, radices, twiddles computed in f64, and the list of passes of a
+//! transform or a filter over one to three axes.
+//!
+//! Normalisation: forward transforms are plain sums Σ x·exp(−2πi jk/L); inverse ones carry the factor 1/L.
+
+use crate::error::Result;
+use crate::graph::Graph;
+use crate::kernels::fft::fft_pass;
+use crate::tensor::{DType, HostTensor, Tensor};
+use std::collections::HashMap;
+
+/// The longest transform: what 32-bit places in a binding of default size allow for a few lines.
+pub const LONGEST: u32 = 1 << 22;
+
+/// Radices of the passes of a transform of `length`, largest first; `None` unless the length is 2ᵃ3ᵇ, at most
+/// [`LONGEST`]. A transform of one number has no pass.
+pub fn radices(length: u32) -> Option<Vec<u32>> {
+    if length == 0 || length > LONGEST {
+        return None;
+    }
+    let twos = length.trailing_zeros();
+    let mut rest = length >> twos;
+    let mut list = vec![16; (twos / 4) as usize];
+    match twos % 4 {
+        0 => {}
+        // 16 · 2 = 8 · 4: two passes either way, and neither of them small.
+        1 if twos > 4 => list.splice(0..1, [8, 4]).for_each(drop),
+        left => list.push(1 << left),
+    }
+    while rest.is_multiple_of(3) {
+        rest /= 3;
+        list.push(3);
+    }
+    list.sort_unstable_by(|a, b| b.cmp(a));
+    (rest == 1).then_some(list)
+}
+
+/// Lengths 2ᵃ3ᵇ from `least` to below `2 · least`.
+fn lengths(least: u32) -> impl Iterator<Item = u32> {
+    let end = least.saturating_mul(2);
+    (0..14).filter_map(move |b| {
+        let odd = 3_u32.checked_pow(b)?;
+        let mut length = odd;
+        while length < least {
+            length = length.checked_mul(2)?;
+        }
+        (length < end || length == least).then_some(length).filter(|l| radices(*l).is_some())
+    })
+}
+
+/// Lengths worth trying for `least` numbers: all 2ᵃ3ᵇ up to the next power of two.
+pub fn candidates(least: u32) -> Vec<u32> {
+    let power = least.next_power_of_two();
+    lengths(least).filter(|l| *l <= power).collect()
+}
+
+/// What a plan costs, in words: a store takes a software driver twice as long as a read, and on a GPU both move memory.
+pub fn words_moved(passes: &[Pass], sides: [u32; 3]) -> u64 {
+    let mut sizes = sides.map(u64::from);
+    let moved = |pass: &Pass| {
+        let read: u64 = sizes.iter().product();
+        sizes[pass.axis] = u64::from(pass.stored);
+        // A filter also reads the spectrum.
+        read + 2 * sizes.iter().product::<u64>() + if pass.filter { read } else { 0 }
+    };
+    passes.iter().map(moved).sum()
+}
+
+/// The same with radices up to 64, where a device would rather hold many numbers in registers (or in its first cache) than
+/// pass over memory once more: software drivers. As few passes as can be, as equal as they can be.
+fn wide_radices(length: u32) -> Vec<u32> {
+    let twos = length.trailing_zeros();
+    let passes = twos.div_ceil(6);
+    let mut list: Vec<u32> = (0..passes).map(|i| 1 << ((twos + i) / passes)).collect();
+    let threes = radices(length).unwrap_or_default().into_iter().filter(|r| *r == 3);
+    list.extend(threes);
+    list.sort_unstable_by(|a, b| b.cmp(a));
+    list
+}
+
+fn radices_for(length: u32, wide: bool) -> Vec<u32> {
+    if wide { wide_radices(length) } else { radices(length).unwrap_or_default() }
+}
+
+/// The powers of w that a row of twiddles holds; the others are products of two to four of them.
+pub fn powers(radix: u32) -> &'static [u32] {
+    match radix {
+        0..=4 => &[1, 2],
+        5..=16 => &[1, 2, 4, 8],
+        17..=32 => &[1, 2, 3, 4, 5, 6, 7, 8, 16, 24],
+        _ => &[1, 2, 3, 4, 5, 6, 7, 8, 16, 24, 32, 40, 48, 56],
+    }
+}
+
+/// Factors of one pass `[p, 2 · powers]`: row k holds w = exp(−2πi k/(p·radix)) and some of its [`powers`].
+pub fn twiddles(radix: u32, p: u32) -> Vec<f32> {
+    let row = |k: u32| {
+        powers(radix).iter().flat_map(move |j| {
+            // Reduced in integers, so that the angle is exact to the last bit.
+            let turns = f64::from(k * j % (p * radix)) / f64::from(p * radix);
+            let (sin, cos) = (-std::f64::consts::TAU * turns).sin_cos();
+            [cos as f32, sin as f32]
+        })
+    };
+    (0..p).flat_map(row).collect()
+}
+
+/// One pass of a plan.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pass {
+    /// The axis it works along.
+    pub axis: usize,
+    /// Inputs of a butterfly.
+    pub radix: u32,
+    /// Product of the radices of the passes before it along this axis and in this direction.
+    pub p: u32,
+    /// Numbers on a line that are stored.
+    pub stored: u32,
+    /// Backwards.
+    pub inverse: bool,
+    /// The last forward pass of an axis, the spectrum and the first inverse pass in one.
+    pub filter: bool,
+}
+
+/// Passes of one transform along `axis`, of which the last stores only `stored` numbers; `wide`: with radices above 16,
+/// for rows of whole vec4f on software drivers.
+pub fn transform(axis: usize, length: u32, stored: u32, inverse: bool, wide: bool) -> Vec<Pass> {
+    let list = radices_for(length, wide);
+    chain(axis, &list, 1, length, stored, inverse)
+}
+
+fn chain(axis: usize, list: &[u32], from: u32, length: u32, stored: u32, inverse: bool) -> Vec<Pass> {
+    let mut p = from;
+    let mut passes = Vec::new();
+    for (number, &radix) in list.iter().enumerate() {
+        let stored = if number + 1 == list.len() { stored } else { length };
+        passes.push(Pass { axis, radix, p, stored, inverse, filter: false });
+        p *= radix;
+    }
+    passes
+}
+
+/// Passes of a filter: forward along all axes of `lengths` above 1 from the last to the first, the spectrum, and back,
+/// storing `sides` numbers of each line. Numbers beyond the sides are never made where nobody needs them.
+pub fn filter(sides: [u32; 3], lengths: [u32; 3], wide: bool) -> Vec<Pass> {
+    let axes: Vec<usize> = (0..3).filter(|a| lengths[*a] > 1).collect();
+    let Some((&first, others)) = axes.split_first() else { return Vec::new() };
+    let length = lengths[first];
+    let mut list = radices_for(length, wide);
+    let mut passes: Vec<Pass> =
+        others.iter().rev().flat_map(|a| transform(*a, lengths[*a], lengths[*a], false, wide)).collect();
+    let Some(last) = list.pop() else { return Vec::new() };
+    passes.extend(chain(first, &list, 1, length, length, false));
+    let p = length / last;
+    let stored = if p == 1 { sides[first] } else { length };
+    passes.push(Pass { axis: first, radix: last, p, stored, inverse: false, filter: true });
+    passes.extend(chain(first, &list, last, length, sides[first], true));
+    passes.extend(others.iter().flat_map(|a| transform(*a, lengths[*a], sides[*a], true, wide)));
+    passes
+}
+
+/// Words per channel word that the passes need at the same time: the largest of what one pass reads and writes.
+pub fn largest_pair(passes: &[Pass], sides: [u32; 3]) -> u64 {
+    let mut sizes = sides.map(u64::from);
+    let mut before = 0;
+    let mut largest = 0;
+    for (number, pass) in passes.iter().enumerate() {
+        sizes[pass.axis] = u64::from(pass.stored);
+        let after = if number + 1 == passes.len() { 0 } else { sizes.iter().product() };
+        largest = largest.max(before + after);
+        before = after;
+    }
+    largest
+}
+
+/// Tables of twiddles of one expansion, each recorded once.
+#[derive(Debug, Default)]
+pub struct Twiddles(HashMap<(u32, u32), Tensor>);
+
+impl Twiddles {
+    /// The table of a pass, see [`twiddles`].
+    ///
+    /// Errors: none for radices of a plan.
+    pub fn of(&mut self, graph: &mut Graph, radix: u32, p: u32) -> Result<Tensor> {
+        if let Some(table) = self.0.get(&(radix, p)) {
+            return Ok(*table);
+        }
+        let data = twiddles(radix, p);
+        let table = HostTensor::f32([p, data.len() as u32 / p], data)?;
+        let tensor = graph.constant(&format!("twiddles {radix}·{p}"), table);
+        self.0.insert((radix, p), tensor);
+        Ok(tensor)
+    }
+}
+
+/// Rows of channel words at the beginning or the end of a plan: a tensor `[b, h, numbers, width]` of which the passes take
+/// `width` words from `at` on.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows {
+    /// The tensor.
+    pub tensor: Tensor,
+    /// First word of a row.
+    pub at: u32,
+}
+
+/// A spectrum `[r, f, 2]`: batch element and head `i` of the rows takes spectrum `i mod r`.
+#[derive(Clone, Copy, Debug)]
+pub struct Spectrum {
+    /// The tensor, 1/L included.
+    pub tensor: Tensor,
+}
+
+/// What [`record`] works on.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    /// The passes in order.
+    pub passes: &'a [Pass],
+    /// Numbers along each axis of the input.
+    pub sides: [u32; 3],
+    /// Channel words of the slice, a multiple of 4 unless there is one pass only.
+    pub width: u32,
+    /// Channel words of a block, a multiple of 4 that divides `width`: blocks lie one behind another between the passes.
+    pub block: u32,
+    /// Heads of the rows in a row that share a spectrum.
+    pub per: u32,
+    /// Factor of the result.
+    pub scale: f32,
+    /// What to multiply by in the pass that filters.
+    pub spectrum: Option<Spectrum>,
+}
+
+/// Records all passes, from rows `x` `[b, h, numbers, a]` to rows `y` `[b, h, numbers, e]`.
+///
+/// Errors: shapes that do not fit.
+pub fn record(graph: &mut Graph, twiddles: &mut Twiddles, job: &Job<'_>, x: Rows, y: Rows) -> Result<()> {
+    let (b, h) = (x.tensor.dim(0), x.tensor.dim(1));
+    let blocks = job.width / job.block.max(1);
+    let mut sizes = job.sides;
+    let mut current = x.tensor;
+    let count = job.passes.len();
+    for (number, pass) in job.passes.iter().enumerate() {
+        let (first, last) = (number == 0, number + 1 == count);
+        let before: u32 = sizes[..pass.axis].iter().product();
+        let places: u32 = sizes[pass.axis + 1..].iter().product();
+        let taken = sizes[pass.axis];
+        sizes[pass.axis] = pass.stored;
+        // Between the passes blocks are heads of their own; at the ends they are columns of the rows.
+        let heads = if first || last { h } else { h * blocks };
+        let inside = places * if first || last { job.width } else { job.block };
+        let blocked = blocks > 1;
+        let (a, e) = (
+            if first { x.tensor.dim(3) * places } else { inside },
+            if last { y.tensor.dim(3) * places } else { inside },
+        );
+        let input = graph.reshape(current, [b, heads, before, taken, a])?;
+        let (name, shape) = (format!("pass {number}"), [b, heads, before, pass.stored, e]);
+        let output =
+            if last { graph.reshape(y.tensor, shape)? } else { graph.transient(&name, shape, DType::F32) };
+        let (x_blocked, y_blocked) = (blocked && last && !first, blocked && first && !last);
+        let params = fft_pass::Params {
+            radix: pass.radix,
+            inverse: u32::from(pass.inverse),
+            blocked: u32::from(x_blocked) + 2 * u32::from(y_blocked),
+            x_from: if first { x.at } else { 0 },
+            y_from: if last { y.at } else { 0 },
+            x_block: job.block,
+            y_block: job.block,
+            channels: a / places,
+            per: job.per * if first || last { 1 } else { blocks },
+            scale: if last { job.scale } else { 1.0 },
+        };
+        let table = twiddles.of(graph, pass.radix, pass.p)?;
+        let spectrum = job.spectrum.filter(|_| pass.filter).map(|s| s.tensor);
+        graph.pass(&fft_pass::SPEC, &params, &[Some(input), Some(table), spectrum, Some(output)])?;
+        current = output;
+    }
+    Ok(())
+}

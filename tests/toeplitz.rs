@@ -1,0 +1,320 @@
+//! Relative-position masks by Fourier transforms: accuracy over lengths and grids, stored products, transposes, and the
+//! lengths that grids are embedded in.
+//!
+//! `data/masking/` holds tables and values in f32 and products that two f64 computations agree on. Errors are largest
+//! deviations divided by the largest value of the output, as in the tables of the method whose f32 column is doubled here.
+
+#![cfg(feature = "cli")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use wgattn::arrays::{self, Array, ArrayData};
+use wgattn::backend::wgpu::{Options, WgpuBackend};
+use wgattn::backend::{Backend, cpu::CpuBackend};
+use wgattn::graph::Graph;
+use wgattn::kernel::case::deviation;
+use wgattn::kernels::fft::plan;
+use wgattn::kernels::mask::grid::Grid;
+use wgattn::kernels::mask::{toeplitz_attention_sums, toeplitz_product, toeplitz_spectrum};
+use wgattn::tensor::{DType, HostData, HostTensor, Shape};
+
+mod support;
+
+type Device = (String, Arc<dyn Backend>);
+
+fn devices() -> Vec<Device> {
+    support::backends().into_iter().map(|(name, b)| (name, Arc::new(b) as Arc<dyn Backend>)).collect()
+}
+
+fn grid(sides: [u32; 3]) -> Grid {
+    Grid { sides, torus: false, transpose: false }
+}
+
+/// Uniform numbers in [-1, 1] from a seed.
+fn uniform(len: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f32 / (1_u32 << 23) as f32 - 1.0
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+fn product(backend: &dyn Backend, grid: &Grid, table: &HostTensor, x: &HostTensor) -> HostTensor {
+    let mut graph = Graph::new("product");
+    let given = graph.input("x", x.shape(), x.dtype());
+    let weights = graph.input("table", table.shape(), table.dtype());
+    let out = graph.transient("out", x.shape(), x.dtype());
+    let params = toeplitz_spectrum::Params::of(grid);
+    graph
+        .pass(&toeplitz_product::SPEC, &params, &[Some(given), Some(weights), Some(out)])
+        .expect("the shapes fit");
+    graph.output(out).expect("a transient");
+    let mut program = backend.compile(&graph).expect("the graph compiles");
+    program.write(given, x).expect("the data fits");
+    program.write(weights, table).expect("the data fits");
+    program.run().expect("the graph runs");
+    program.read(out).expect("an output")
+}
+
+/// A table and values of one head for a grid.
+fn operands(grid: &Grid, channels: u32) -> (HostTensor, HostTensor) {
+    let (n, t) = (grid.tokens() as u32, grid.table() as u32);
+    let table = HostTensor::f32([1, t], uniform(t as usize, 1)).expect("the count is right");
+    let x = HostTensor::f32([1, 1, n, channels], uniform((n * channels) as usize, 2))
+        .expect("the count is right");
+    (table, x)
+}
+
+fn close(devices: &[Device], grid: &Grid, channels: u32, allowed: f64) {
+    let (table, x) = operands(grid, channels);
+    let truth = product(&CpuBackend, grid, &table, &x);
+    for (name, backend) in devices {
+        let found = deviation(&product(backend.as_ref(), grid, &table, &x), &truth).expect("equal shapes");
+        assert!(
+            found.error <= allowed,
+            "{name}, {grid:?}: error {:.2e} > {allowed:.1e}; element {}: got {:e}, expected {:e}",
+            found.error,
+            found.index,
+            found.got,
+            found.expected
+        );
+    }
+}
+
+/// Twice the largest f32 error of the method's table of lengths (§2.2): 5e-7.
+#[test]
+fn lengths_of_a_sequence_reach_the_tables_accuracy() {
+    let devices = devices();
+    for n in [1, 2, 3, 5, 17, 100, 257, 606, 1208, 1515, 4095, 4096, 4097, 65_537] {
+        // The dense definition of long sequences, and transforms on software adapters, take seconds per channel.
+        close(&devices, &grid([1, 1, n]), if n > 1000 { 2 } else { 5 }, 1e-6);
+    }
+}
+
+/// Twice the largest f32 error of the method's table of grids (§2.3): 3e-7.
+#[test]
+fn grids_reach_the_tables_accuracy() {
+    let devices = devices();
+    let grids = [
+        [1, 7, 11],
+        [1, 14, 14],
+        [1, 16, 16],
+        [1, 32, 32],
+        [1, 13, 29],
+        [4, 6, 5],
+        [8, 14, 14],
+        [1, 1, 1],
+        [1, 5, 1],
+        [3, 1, 9],
+        [2, 3, 1],
+    ];
+    for sides in grids {
+        close(&devices, &grid(sides), 6, 6e-7);
+    }
+}
+
+#[test]
+fn every_short_length_embeds() {
+    let devices = devices();
+    for n in (4..131).step_by(9) {
+        close(&devices, &grid([1, 1, n]), 4, 8e-7);
+    }
+}
+
+#[test]
+fn the_transposed_product_is_the_adjoint() {
+    for (name, backend) in devices() {
+        for sides in [[1, 1, 37], [1, 5, 7], [3, 4, 2]] {
+            let forward = grid(sides);
+            let (table, x) = operands(&forward, 4);
+            let y = HostTensor::f32(x.shape(), uniform(x.data().len(), 3)).expect("the count is right");
+            let dot = |a: &HostTensor, b: &HostTensor| {
+                a.to_f64().iter().zip(b.to_f64()).map(|(a, b)| a * b).sum::<f64>()
+            };
+            let there = dot(&product(backend.as_ref(), &forward, &table, &x), &y);
+            let back = dot(&x, &product(backend.as_ref(), &Grid { transpose: true, ..forward }, &table, &y));
+            assert!(
+                (there - back).abs() <= 1e-5 * there.abs().max(1.0),
+                "{name}, {sides:?}: <Mx, y> = {there}, <x, Mᵀy> = {back}"
+            );
+        }
+    }
+}
+
+struct File(BTreeMap<String, Array>);
+
+impl File {
+    fn open(name: &str) -> Self {
+        let path = format!("{}/tests/data/masking/{name}.npz", env!("CARGO_MANIFEST_DIR"));
+        Self(arrays::read(path).expect("the stored case is there"))
+    }
+
+    fn numbers(&self, name: &str) -> Vec<f64> {
+        match &self.0[name].data {
+            ArrayData::F32(v) => v.iter().map(|x| f64::from(*x)).collect(),
+            ArrayData::F64(v) => v.clone(),
+            other => panic!("{name} holds {}", other.dtype()),
+        }
+    }
+}
+
+#[test]
+fn stored_products_are_met_by_every_device() {
+    let mut devices = devices();
+    devices.push(("cpu".into(), Arc::new(CpuBackend)));
+    let cases = [
+        ("table_1d", "n1_", [1, 1, 1], false),
+        ("table_1d", "n2_", [1, 1, 2], false),
+        ("table_1d", "n3_", [1, 1, 3], false),
+        ("table_1d", "n17_", [1, 1, 17], false),
+        ("table_1d", "n100_", [1, 1, 100], false),
+        ("table_1d", "n257_", [1, 1, 257], false),
+        ("table_2d", "n7x11_", [1, 7, 11], false),
+        ("table_2d", "n14x14_", [1, 14, 14], false),
+        ("table_2d", "n5x1_", [1, 5, 1], false),
+        ("table_2d_13x29", "n13x29_", [1, 13, 29], false),
+        ("table_3d", "n4x6x5_", [4, 6, 5], false),
+        ("torus", "", [1, 6, 10], true),
+    ];
+    for (file, prefix, sides, torus) in cases {
+        let stored = File::open(file);
+        let grid = Grid { torus, ..grid(sides) };
+        let single = |name: &str| {
+            stored.numbers(&format!("{prefix}{name}")).iter().map(|x| *x as f32).collect::<Vec<_>>()
+        };
+        let (table, v) = (single("table"), single("V"));
+        let (n, channels) = (grid.tokens() as u32, v.len() as u32 / grid.tokens() as u32);
+        let table = HostTensor::f32([1, grid.table() as u32], table).expect("a table of the grid");
+        let x = HostTensor::f32([1, 1, n, channels], v).expect("a row for each token");
+        let expected =
+            HostTensor::new(x.shape(), HostData::F64(stored.numbers(&format!("{prefix}MV")))).expect("as V");
+        for (name, backend) in &devices {
+            let found =
+                deviation(&product(backend.as_ref(), &grid, &table, &x), &expected).expect("equal shapes");
+            let allowed = if name == "cpu" { 1e-12 } else { 2e-6 };
+            assert!(
+                found.error <= allowed,
+                "{file} {prefix}, {name}: error {:.2e} > {allowed:.0e} at {}",
+                found.error,
+                found.index
+            );
+        }
+    }
+}
+
+#[test]
+fn grids_are_embedded_in_lengths_that_hold_them() {
+    for sides in [
+        [1, 1, 1],
+        [1, 1, 17],
+        [1, 14, 14],
+        [1, 64, 64],
+        [4, 6, 5],
+        [8, 14, 14],
+        [1, 1, 65_537],
+        [16, 56, 56],
+    ] {
+        let lengths = grid(sides).lengths();
+        for (n, l) in sides.into_iter().zip(lengths) {
+            assert!(l >= 2 * n - 1 && (l == 1 || plan::radices(l).is_some()), "{sides:?} in {lengths:?}");
+        }
+    }
+    assert_eq!(grid([1, 64, 64]).lengths(), [1, 128, 128]);
+    assert_eq!(
+        Grid { torus: true, ..grid([1, 6, 10]) }.lengths()[1],
+        6,
+        "a torus whose side is 2^a 3^b needs no padding"
+    );
+    let space: u32 = grid([8, 14, 14]).lengths().iter().product();
+    assert!(space <= 16 * 32 * 32, "threes are to keep 3-D padding small, got {space}");
+}
+
+#[test]
+fn radices_multiply_to_the_length_or_refuse_it() {
+    for length in 1..2000_u32 {
+        let (mut rest, twos) = (length, length.trailing_zeros());
+        rest >>= twos;
+        while rest % 3 == 0 {
+            rest /= 3;
+        }
+        match plan::radices(length) {
+            Some(list) => assert_eq!(list.iter().product::<u32>(), length),
+            None => assert_ne!(rest, 1, "{length} is 2^a 3^b"),
+        }
+    }
+}
+
+#[test]
+fn tables_of_another_size_are_refused_with_the_numbers() {
+    let mut graph = Graph::new("refused");
+    let (x, table) = (grid([1, 3, 4]), grid([1, 4, 3]).table() as u32 + 1);
+    let args = [
+        Some(graph.input("x", [1, 1, 12, 4], DType::F32)),
+        Some(graph.input("table", [1, table], DType::F32)),
+        Some(graph.transient("out", [1, 1, 12, 4], DType::F32)),
+    ];
+    let error = graph
+        .pass(&toeplitz_product::SPEC, &toeplitz_spectrum::Params::of(&x), &args)
+        .expect_err("36 is not 35");
+    assert!(error.to_string().contains("1 · 5 · 7") && error.to_string().contains("36"), "{error}");
+}
+
+/// Numerators and denominators of two heads.
+fn sums(backend: &dyn Backend, grid: &Grid, r: u32, e: u32) -> HostTensor {
+    let (n, t) = (grid.tokens() as u32, grid.table() as u32);
+    let mut graph = Graph::new("sums");
+    let shapes: [(&str, Shape); 4] = [
+        ("q", [1, 2, n, r].into()),
+        ("k", [1, 2, n, r].into()),
+        ("v", [1, 2, n, e].into()),
+        ("table", [2, t].into()),
+    ];
+    let inputs = shapes.map(|(name, shape)| (graph.input(name, shape, DType::F32), shape));
+    let out = graph.transient("out", [1, 2, n, e + 1], DType::F32);
+    let [q, k, v, table] = inputs.map(|(tensor, _)| Some(tensor));
+    let params = toeplitz_spectrum::Params::of(grid);
+    graph
+        .pass(&toeplitz_attention_sums::SPEC, &params, &[q, k, v, table, None, Some(out)])
+        .expect("the shapes fit");
+    graph.output(out).expect("a transient");
+    let mut program = backend.compile(&graph).expect("the graph compiles");
+    for (number, (tensor, shape)) in inputs.into_iter().enumerate() {
+        let data = uniform(shape.len() as usize, 10 + number as u64).iter().map(|x| x.abs()).collect();
+        program
+            .write(tensor, &HostTensor::f32(shape, data).expect("the count is right"))
+            .expect("the data fits");
+    }
+    program.run().expect("the graph runs");
+    program.read(out).expect("an output")
+}
+
+#[test]
+fn slices_under_a_small_budget_give_the_same_results() {
+    // One head of the plane takes 2 · 4 · 32 · 64 bytes per channel and more: heads, channels and features are cut.
+    let grid = grid([1, 13, 29]);
+    let (table, x) = operands(&grid, 22);
+    let (truth, truth_of_sums) = (product(&CpuBackend, &grid, &table, &x), sums(&CpuBackend, &grid, 10, 6));
+    for (name, adapter) in support::adapters_by_name() {
+        for budget in [40_000, 150_000, 400_000] {
+            let options = Options { memory_budget: Some(budget), ..Options::default() };
+            let backend = WgpuBackend::on_adapter(&adapter, options).expect("the adapter gives a device");
+            let found = deviation(&product(&backend, &grid, &table, &x), &truth).expect("equal shapes");
+            assert!(
+                found.error <= 6e-7,
+                "{name}, {budget} bytes: error {:.2e} at {}",
+                found.error,
+                found.index
+            );
+            let found = deviation(&sums(&backend, &grid, 10, 6), &truth_of_sums).expect("equal shapes");
+            assert!(
+                found.error <= 1e-6,
+                "{name}, {budget} bytes: sums err {:.2e} at {}",
+                found.error,
+                found.index
+            );
+        }
+    }
+}

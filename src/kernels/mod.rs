@@ -31,6 +31,8 @@ kernels! {
     check { find_nonfinite, nonfinite_parts, nonfinite_merge }
     /// What a device can do at best, for `wgattn bench`.
     probe { probe_fma, probe_copy, probe_exp }
+    /// Masks of relative positions, pair by pair.
+    mask { relative_attention; relative }
     /// Attention forms whose cost is all pairs of tokens.
     attention {
         attention_rows, attention_merge, exact_attention, exact_row, key_moments, key_moments_part, exact_attention_whitened,

@@ -1,7 +1,8 @@
 // Which keys a query sees through a table of relative positions. Tokens are `globals` global ones and then a grid of
 // lines in raster order. Along an axis of side s, query i and key j meet at place i - j + s - 1 of the table, on a torus
 // (TORUS has a bit per axis) at (i - j) mod s; pairs outside the places `first` to `last` of any axis are not seen. With
-// `segment` there is one line, and a query sees the keys of its segment only.
+// `segment` there is one line, and a query sees the keys of its segment only. Functions have one exit each: SwiftShader takes
+// minutes over a shader with dozens of inlined early returns.
 
 struct Grid {
   sides: vec3i,
@@ -42,24 +43,29 @@ fn token_at(grid: Grid, at: vec3i) -> u32 {
 
 // The segment of a token: its first key and the one after its last.
 fn segment_of(token: u32) -> vec2u {
-  if (!HAS_SEGMENT) { return vec2u(0u, params.n); }
-  let at = params.segment_at + 2u * token;
-  let found = vec2u(segment[at], segment[at + 1u]);
-  return vec2u(found.x, min(found.y, params.n));
+  var found = vec2u(0u, params.n);
+  if (HAS_SEGMENT) {
+    let at = params.segment_at + 2u * token;
+    found = vec2u(segment[at], min(segment[at + 1u], params.n));
+  }
+  return found;
 }
 
 // First key and number of keys along one axis that queries `low` to `high` see; past the side it goes on at 0.
 fn seen_on_axis(low: i32, high: i32, side: i32, first: i32, last: i32, torus: bool) -> vec2i {
-  if (first > last) { return vec2i(0, 0); }
+  var start = max(0, low + side - 1 - last);
+  var count = min(side - 1, high + side - 1 - first) - start + 1;
   if (torus) {
-    let count = high - low + last - first + 1;
-    if (count >= side) { return vec2i(0, side); }
-    let start = low - last;
-    return vec2i(select(start, start + side, start < 0), count);
+    count = high - low + last - first + 1;
+    start = low - last;
+    if (start < 0) { start += side; }
+    if (count >= side) {
+      start = 0;
+      count = side;
+    }
   }
-  let start = max(0, low + side - 1 - last);
-  let end = min(side - 1, high + side - 1 - first);
-  return vec2i(start, max(0, end - start + 1));
+  if (first > last) { count = 0; }
+  return vec2i(start, max(0, count));
 }
 
 struct Seen {
@@ -103,25 +109,30 @@ fn in_support(grid: Grid, place: vec3i) -> bool {
 
 // The table's entry at a place in its support. `table_from` is the head's first entry.
 fn entry_at(grid: Grid, table_from: u32, place: vec3i) -> f32 {
-  if (!HAS_TABLE) { return 1.0; }
-  return table[table_from + u32((place.x * grid.places.y + place.y) * grid.places.z + place.z)];
+  var entry = 1.0;
+  if (HAS_TABLE) { entry = table[table_from + u32((place.x * grid.places.y + place.y) * grid.places.z + place.z)]; }
+  return entry;
 }
 
 // Where the table of a head begins.
 fn table_of(head: u32) -> u32 {
-  if (!HAS_TABLE) { return 0u; }
-  return params.table_at + head % params.tables * params.t;
+  var start = 0u;
+  if (HAS_TABLE) { start = params.table_at + head % params.tables * params.t; }
+  return start;
 }
 
 // Whether a key takes part at all; what others hold must not be used.
 fn key_is_kept(key_mask_from: u32, key: u32) -> bool {
+  var kept = true;
   if (HAS_SEGMENT) {
     let own = segment_of(key);
-    if (own.x >= own.y) { return false; }
+    kept = own.x < own.y;
   }
-  if (!HAS_KEY_MASK) { return true; }
-  let at = key_mask_from + key;
-  return ((key_mask[at >> 2u] >> ((at & 3u) * 8u)) & 0xffu) != 0u;
+  if (HAS_KEY_MASK) {
+    let at = key_mask_from + key;
+    kept = kept && ((key_mask[at >> 2u] >> ((at & 3u) * 8u)) & 0xffu) != 0u;
+  }
+  return kept;
 }
 
 // Keys that one query visits: first the global tokens, then a block of the grid. A global query visits all.
@@ -131,22 +142,20 @@ struct Visits {
   plain: u32,
   start: vec3i,
   count: vec3u,
-  all: u32,
+  total: u32,
 }
 
 fn visits_of(grid: Grid, row: u32) -> Visits {
   var visits: Visits;
-  visits.plain = params.globals;
-  if (row < params.globals) {
-    visits.plain = params.n;
-    visits.all = params.n;
-    return visits;
+  visits.plain = params.n;
+  if (row >= params.globals) {
+    visits.plain = params.globals;
+    visits.query = coordinates(grid, row);
+    let seen = seen_by(grid, visits.query, visits.query, segment_of(row));
+    visits.start = seen.start;
+    visits.count = vec3u(seen.count);
   }
-  visits.query = coordinates(grid, row);
-  let seen = seen_by(grid, visits.query, visits.query, segment_of(row));
-  visits.start = seen.start;
-  visits.count = vec3u(seen.count);
-  visits.all = visits.plain + visits.count.x * visits.count.y * visits.count.z;
+  visits.total = visits.plain + visits.count.x * visits.count.y * visits.count.z;
   return visits;
 }
 
@@ -157,10 +166,13 @@ struct Visit {
 
 // Visit number `step` of a query.
 fn visit(grid: Grid, visits: Visits, table_from: u32, step: u32) -> Visit {
-  if (step < visits.plain) { return Visit(step, 1.0); }
-  let rest = step - visits.plain;
-  let line = rest / visits.count.z;
-  let block = vec3u(line / visits.count.y, line % visits.count.y, rest % visits.count.z);
-  let key = wrapped(grid, visits.start + vec3i(block));
-  return Visit(token_at(grid, key), entry_at(grid, table_from, place_of(grid, visits.query, key)));
+  var found = Visit(step, 1.0);
+  if (step >= visits.plain) {
+    let rest = step - visits.plain;
+    let line = rest / visits.count.z;
+    let block = vec3u(line / visits.count.y, line % visits.count.y, rest % visits.count.z);
+    let key = wrapped(grid, visits.start + vec3i(block));
+    found = Visit(token_at(grid, key), entry_at(grid, table_from, place_of(grid, visits.query, key)));
+  }
+  return found;
 }

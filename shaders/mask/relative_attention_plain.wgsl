@@ -8,20 +8,10 @@
 @group(0) @binding(7) var<storage, read> segment: array<u32>; // [n, 2]
 @group(0) @binding(8) var<storage, read_write> out: array<f32>; // [b, h, n, p]
 
-fn load_q(at: u32, c: u32) -> f32 {
-  if (c >= params.r) { return 0.0; }
-  return q[at + c];
-}
-
-fn load_k(at: u32, c: u32) -> f32 {
-  if (c >= params.r) { return 0.0; }
-  return k[at + c];
-}
-
-fn load_v(at: u32, col: u32) -> f32 {
-  if (col >= params.e) { return 0.0; }
-  return v[at + col];
-}
+// Without branches: the last feature or value stands for those past the end.
+fn load_q(at: u32, c: u32) -> f32 { return select(0.0, q[at + min(c, params.r - 1u)], c < params.r); }
+fn load_k(at: u32, c: u32) -> f32 { return select(0.0, k[at + min(c, params.r - 1u)], c < params.r); }
+fn load_v(at: u32, col: u32) -> f32 { return v[at + min(col, params.e - 1u)]; }
 
 fn values(at: u32, col: u32) -> vec4f {
   return vec4f(load_v(at, col), load_v(at, col + 1u), load_v(at, col + 2u), load_v(at, col + 3u));
@@ -53,36 +43,31 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   var total = 0.0;
   let grid = whole_grid();
   let visits = visits_of(grid, row);
-  for (var step = 0u; step < visits.all; step++) {
+  for (var step = 0u; step < visits.total; step++) {
     let seen = visit(grid, visits, table_from, step);
-    if (seen.weight == 0.0 || !key_is_kept(key_mask_from, seen.key)) { continue; }
-    let at = k_from + seen.key * params.r;
-    var product = 0.0;
-    for (var c = 0u; c < params.r; c += 4u) {
-      product += load_q(q_from, c) * load_k(at, c) + load_q(q_from, c + 1u) * load_k(at, c + 1u)
-        + load_q(q_from, c + 2u) * load_k(at, c + 2u) + load_q(q_from, c + 3u) * load_k(at, c + 3u);
+    if (seen.weight != 0.0 && key_is_kept(key_mask_from, seen.key)) {
+      let at = k_from + seen.key * params.r;
+      var product = 0.0;
+      for (var c = 0u; c < params.r; c += 4u) {
+        product += load_q(q_from, c) * load_k(at, c) + load_q(q_from, c + 1u) * load_k(at, c + 1u)
+          + load_q(q_from, c + 2u) * load_k(at, c + 2u) + load_q(q_from, c + 3u) * load_k(at, c + 3u);
+      }
+      let weight = seen.weight * product;
+      total += weight;
+      let line = v_from + seen.key * params.e;
+      y0 += weight * values(line, col0);
+      y1 += weight * values(line, col0 + 4u);
+      y2 += weight * values(line, col0 + 8u);
+      y3 += weight * values(line, col0 + 12u);
+      y4 += weight * values(line, col0 + 16u);
+      y5 += weight * values(line, col0 + 20u);
+      y6 += weight * values(line, col0 + 24u);
+      y7 += weight * values(line, col0 + 28u);
     }
-    let weight = seen.weight * product;
-    total += weight;
-    let line = v_from + seen.key * params.e;
-    y0 += weight * values(line, col0);
-    y1 += weight * values(line, col0 + 4u);
-    y2 += weight * values(line, col0 + 8u);
-    y3 += weight * values(line, col0 + 12u);
-    y4 += weight * values(line, col0 + 16u);
-    y5 += weight * values(line, col0 + 20u);
-    y6 += weight * values(line, col0 + 24u);
-    y7 += weight * values(line, col0 + 28u);
   }
 
   let at = params.out_at + (local_batch * params.n + row) * params.p;
-  store4(at, col0, finished(y0, total, asked));
-  store4(at, col0 + 4u, finished(y1, total, asked));
-  store4(at, col0 + 8u, finished(y2, total, asked));
-  store4(at, col0 + 12u, finished(y3, total, asked));
-  store4(at, col0 + 16u, finished(y4, total, asked));
-  store4(at, col0 + 20u, finished(y5, total, asked));
-  store4(at, col0 + 24u, finished(y6, total, asked));
-  store4(at, col0 + 28u, finished(y7, total, asked));
+  var y = array<vec4f, 8>(y0, y1, y2, y3, y4, y5, y6, y7);
+  for (var t = 0u; t < 8u; t++) { store4(at, col0 + 4u * t, finished(y[t], total, asked)); }
   if (col0 == 0u) { store_total(at, total, asked); }
 }

@@ -24,8 +24,8 @@ fn held_q(start: u32, t: u32) -> vec4f {
 
 // The entry of a row whose place on the last axis is `place_z`; 0 outside the support.
 fn entry_on_line(grid: Grid, table_from: u32, place: vec3i, place_z: i32) -> f32 {
-  if (place_z < grid.first.z || place_z > grid.last.z) { return 0.0; }
-  return entry_at(grid, table_from, vec3i(place.xy, place_z));
+  let inside = place_z >= grid.first.z && place_z <= grid.last.z;
+  return select(0.0, entry_at(grid, table_from, vec3i(place.xy, clamp(place_z, grid.first.z, grid.last.z))), inside);
 }
 
 fn within(key: u32, range: vec2u) -> bool { return key >= range.x && key < range.y; }
@@ -143,15 +143,12 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
         key_at = wrapped(grid, block_start + vec3i(i32(number / block_count.y), i32(number % block_count.y), 0));
         line_key = token_at(grid, vec3i(key_at.xy, 0));
         line_place = place_of(grid, query, key_at);
-        entries = vec4f(entry_on_line(grid, table_from, line_place, line_place.z + 1),
-          entry_on_line(grid, table_from, line_place, line_place.z + 2),
-          entry_on_line(grid, table_from, line_place, line_place.z + 3), 0.0);
-        // On a torus the next rows' places begin again at 0.
-        if (torus_z) {
-          let next = vec3i(line_place.z) + vec3i(1, 2, 3);
-          let turned = select(next, next - vec3i(grid.sides.z), next >= vec3i(grid.sides.z));
-          entries = vec4f(entry_on_line(grid, table_from, line_place, turned.x), entry_on_line(grid, table_from, line_place, turned.y),
-            entry_on_line(grid, table_from, line_place, turned.z), 0.0);
+        // The rows after the first, from the last to the second. On a torus the places begin again at 0.
+        entries = vec4f();
+        for (var next = 3; next > 0; next--) {
+          var place_z = line_place.z + next;
+          if (torus_z && place_z >= grid.sides.z) { place_z -= grid.sides.z; }
+          entries = vec4f(entry_on_line(grid, table_from, line_place, place_z), entries.xyz);
         }
       }
       var place_z = query.z - key_at.z;
@@ -167,54 +164,55 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
         entry = select(vec4f(), entry, vec4<bool>(within(key, segment_a), within(key, segment_b), within(key, segment_c), within(key, segment_d)));
       }
     }
-    if (all(entry == vec4f()) || !key_is_kept(key_mask_from, key)) { continue; }
-    let at = k_from + key * r_texels;
-    var sum_a = vec4f(); var sum_b = vec4f(); var sum_c = vec4f(); var sum_d = vec4f();
-    if (HELD > 0u) { let x = texel_k(at + 0u); sum_a += qa0 * x; sum_b += qb0 * x; sum_c += qc0 * x; sum_d += qd0 * x; }
-    if (HELD > 1u) { let x = texel_k(at + 1u); sum_a += qa1 * x; sum_b += qb1 * x; sum_c += qc1 * x; sum_d += qd1 * x; }
-    if (HELD > 2u) { let x = texel_k(at + 2u); sum_a += qa2 * x; sum_b += qb2 * x; sum_c += qc2 * x; sum_d += qd2 * x; }
-    if (HELD > 3u) { let x = texel_k(at + 3u); sum_a += qa3 * x; sum_b += qb3 * x; sum_c += qc3 * x; sum_d += qd3 * x; }
-    if (HELD > 4u) { let x = texel_k(at + 4u); sum_a += qa4 * x; sum_b += qb4 * x; sum_c += qc4 * x; sum_d += qd4 * x; }
-    if (HELD > 5u) { let x = texel_k(at + 5u); sum_a += qa5 * x; sum_b += qb5 * x; sum_c += qc5 * x; sum_d += qd5 * x; }
-    if (HELD > 6u) { let x = texel_k(at + 6u); sum_a += qa6 * x; sum_b += qb6 * x; sum_c += qc6 * x; sum_d += qd6 * x; }
-    if (HELD > 7u) { let x = texel_k(at + 7u); sum_a += qa7 * x; sum_b += qb7 * x; sum_c += qc7 * x; sum_d += qd7 * x; }
-    if (HELD > 8u) { let x = texel_k(at + 8u); sum_a += qa8 * x; sum_b += qb8 * x; sum_c += qc8 * x; sum_d += qd8 * x; }
-    if (HELD > 9u) { let x = texel_k(at + 9u); sum_a += qa9 * x; sum_b += qb9 * x; sum_c += qc9 * x; sum_d += qd9 * x; }
-    if (HELD > 10u) { let x = texel_k(at + 10u); sum_a += qa10 * x; sum_b += qb10 * x; sum_c += qc10 * x; sum_d += qd10 * x; }
-    if (HELD > 11u) { let x = texel_k(at + 11u); sum_a += qa11 * x; sum_b += qb11 * x; sum_c += qc11 * x; sum_d += qd11 * x; }
-    if (HELD > 12u) { let x = texel_k(at + 12u); sum_a += qa12 * x; sum_b += qb12 * x; sum_c += qc12 * x; sum_d += qd12 * x; }
-    if (HELD > 13u) { let x = texel_k(at + 13u); sum_a += qa13 * x; sum_b += qb13 * x; sum_c += qc13 * x; sum_d += qd13 * x; }
-    if (HELD > 14u) { let x = texel_k(at + 14u); sum_a += qa14 * x; sum_b += qb14 * x; sum_c += qc14 * x; sum_d += qd14 * x; }
-    if (HELD > 15u) { let x = texel_k(at + 15u); sum_a += qa15 * x; sum_b += qb15 * x; sum_c += qc15 * x; sum_d += qd15 * x; }
-    for (var t = 16u; t < r_texels; t++) {
-      let x = texel_k(at + t);
-      sum_a += texel_q(qa_from + t) * x;
-      sum_b += texel_q(qb_from + t) * x;
-      sum_c += texel_q(qc_from + t) * x;
-      sum_d += texel_q(qd_from + t) * x;
+    if (any(entry != vec4f()) && key_is_kept(key_mask_from, key)) {
+      let at = k_from + key * r_texels;
+      var sum_a = vec4f(); var sum_b = vec4f(); var sum_c = vec4f(); var sum_d = vec4f();
+      if (HELD > 0u) { let x = texel_k(at + 0u); sum_a += qa0 * x; sum_b += qb0 * x; sum_c += qc0 * x; sum_d += qd0 * x; }
+      if (HELD > 1u) { let x = texel_k(at + 1u); sum_a += qa1 * x; sum_b += qb1 * x; sum_c += qc1 * x; sum_d += qd1 * x; }
+      if (HELD > 2u) { let x = texel_k(at + 2u); sum_a += qa2 * x; sum_b += qb2 * x; sum_c += qc2 * x; sum_d += qd2 * x; }
+      if (HELD > 3u) { let x = texel_k(at + 3u); sum_a += qa3 * x; sum_b += qb3 * x; sum_c += qc3 * x; sum_d += qd3 * x; }
+      if (HELD > 4u) { let x = texel_k(at + 4u); sum_a += qa4 * x; sum_b += qb4 * x; sum_c += qc4 * x; sum_d += qd4 * x; }
+      if (HELD > 5u) { let x = texel_k(at + 5u); sum_a += qa5 * x; sum_b += qb5 * x; sum_c += qc5 * x; sum_d += qd5 * x; }
+      if (HELD > 6u) { let x = texel_k(at + 6u); sum_a += qa6 * x; sum_b += qb6 * x; sum_c += qc6 * x; sum_d += qd6 * x; }
+      if (HELD > 7u) { let x = texel_k(at + 7u); sum_a += qa7 * x; sum_b += qb7 * x; sum_c += qc7 * x; sum_d += qd7 * x; }
+      if (HELD > 8u) { let x = texel_k(at + 8u); sum_a += qa8 * x; sum_b += qb8 * x; sum_c += qc8 * x; sum_d += qd8 * x; }
+      if (HELD > 9u) { let x = texel_k(at + 9u); sum_a += qa9 * x; sum_b += qb9 * x; sum_c += qc9 * x; sum_d += qd9 * x; }
+      if (HELD > 10u) { let x = texel_k(at + 10u); sum_a += qa10 * x; sum_b += qb10 * x; sum_c += qc10 * x; sum_d += qd10 * x; }
+      if (HELD > 11u) { let x = texel_k(at + 11u); sum_a += qa11 * x; sum_b += qb11 * x; sum_c += qc11 * x; sum_d += qd11 * x; }
+      if (HELD > 12u) { let x = texel_k(at + 12u); sum_a += qa12 * x; sum_b += qb12 * x; sum_c += qc12 * x; sum_d += qd12 * x; }
+      if (HELD > 13u) { let x = texel_k(at + 13u); sum_a += qa13 * x; sum_b += qb13 * x; sum_c += qc13 * x; sum_d += qd13 * x; }
+      if (HELD > 14u) { let x = texel_k(at + 14u); sum_a += qa14 * x; sum_b += qb14 * x; sum_c += qc14 * x; sum_d += qd14 * x; }
+      if (HELD > 15u) { let x = texel_k(at + 15u); sum_a += qa15 * x; sum_b += qb15 * x; sum_c += qc15 * x; sum_d += qd15 * x; }
+      for (var t = 16u; t < r_texels; t++) {
+        let x = texel_k(at + t);
+        sum_a += texel_q(qa_from + t) * x;
+        sum_b += texel_q(qb_from + t) * x;
+        sum_c += texel_q(qc_from + t) * x;
+        sum_d += texel_q(qd_from + t) * x;
+      }
+      let sums = vec4f((sum_a.x + sum_a.y) + (sum_a.z + sum_a.w), (sum_b.x + sum_b.y) + (sum_b.z + sum_b.w),
+        (sum_c.x + sum_c.y) + (sum_c.z + sum_c.w), (sum_d.x + sum_d.y) + (sum_d.z + sum_d.w));
+      // A row that does not see this key may hold garbage.
+      let weights = select(vec4f(), entry * sums, entry != vec4f());
+      totals += weights;
+      let values = v_from + key * e_texels;
+      if (WIDTH > 0u) { let x = texel_v(values + min(texel0 + 0u, e_texels - 1u)); a0 += weights.x * x; b0 += weights.y * x; c0 += weights.z * x; d0 += weights.w * x; }
+      if (WIDTH > 1u) { let x = texel_v(values + min(texel0 + 1u, e_texels - 1u)); a1 += weights.x * x; b1 += weights.y * x; c1 += weights.z * x; d1 += weights.w * x; }
+      if (WIDTH > 2u) { let x = texel_v(values + min(texel0 + 2u, e_texels - 1u)); a2 += weights.x * x; b2 += weights.y * x; c2 += weights.z * x; d2 += weights.w * x; }
+      if (WIDTH > 3u) { let x = texel_v(values + min(texel0 + 3u, e_texels - 1u)); a3 += weights.x * x; b3 += weights.y * x; c3 += weights.z * x; d3 += weights.w * x; }
+      if (WIDTH > 4u) { let x = texel_v(values + min(texel0 + 4u, e_texels - 1u)); a4 += weights.x * x; b4 += weights.y * x; c4 += weights.z * x; d4 += weights.w * x; }
+      if (WIDTH > 5u) { let x = texel_v(values + min(texel0 + 5u, e_texels - 1u)); a5 += weights.x * x; b5 += weights.y * x; c5 += weights.z * x; d5 += weights.w * x; }
+      if (WIDTH > 6u) { let x = texel_v(values + min(texel0 + 6u, e_texels - 1u)); a6 += weights.x * x; b6 += weights.y * x; c6 += weights.z * x; d6 += weights.w * x; }
+      if (WIDTH > 7u) { let x = texel_v(values + min(texel0 + 7u, e_texels - 1u)); a7 += weights.x * x; b7 += weights.y * x; c7 += weights.z * x; d7 += weights.w * x; }
+      if (WIDTH > 8u) { let x = texel_v(values + min(texel0 + 8u, e_texels - 1u)); a8 += weights.x * x; b8 += weights.y * x; c8 += weights.z * x; d8 += weights.w * x; }
+      if (WIDTH > 9u) { let x = texel_v(values + min(texel0 + 9u, e_texels - 1u)); a9 += weights.x * x; b9 += weights.y * x; c9 += weights.z * x; d9 += weights.w * x; }
+      if (WIDTH > 10u) { let x = texel_v(values + min(texel0 + 10u, e_texels - 1u)); a10 += weights.x * x; b10 += weights.y * x; c10 += weights.z * x; d10 += weights.w * x; }
+      if (WIDTH > 11u) { let x = texel_v(values + min(texel0 + 11u, e_texels - 1u)); a11 += weights.x * x; b11 += weights.y * x; c11 += weights.z * x; d11 += weights.w * x; }
+      if (WIDTH > 12u) { let x = texel_v(values + min(texel0 + 12u, e_texels - 1u)); a12 += weights.x * x; b12 += weights.y * x; c12 += weights.z * x; d12 += weights.w * x; }
+      if (WIDTH > 13u) { let x = texel_v(values + min(texel0 + 13u, e_texels - 1u)); a13 += weights.x * x; b13 += weights.y * x; c13 += weights.z * x; d13 += weights.w * x; }
+      if (WIDTH > 14u) { let x = texel_v(values + min(texel0 + 14u, e_texels - 1u)); a14 += weights.x * x; b14 += weights.y * x; c14 += weights.z * x; d14 += weights.w * x; }
+      if (WIDTH > 15u) { let x = texel_v(values + min(texel0 + 15u, e_texels - 1u)); a15 += weights.x * x; b15 += weights.y * x; c15 += weights.z * x; d15 += weights.w * x; }
     }
-    let sums = vec4f((sum_a.x + sum_a.y) + (sum_a.z + sum_a.w), (sum_b.x + sum_b.y) + (sum_b.z + sum_b.w),
-      (sum_c.x + sum_c.y) + (sum_c.z + sum_c.w), (sum_d.x + sum_d.y) + (sum_d.z + sum_d.w));
-    // A row that does not see this key may hold garbage.
-    let weights = select(vec4f(), entry * sums, entry != vec4f());
-    totals += weights;
-    let values = v_from + key * e_texels;
-    if (WIDTH > 0u) { let x = texel_v(values + min(texel0 + 0u, e_texels - 1u)); a0 += weights.x * x; b0 += weights.y * x; c0 += weights.z * x; d0 += weights.w * x; }
-    if (WIDTH > 1u) { let x = texel_v(values + min(texel0 + 1u, e_texels - 1u)); a1 += weights.x * x; b1 += weights.y * x; c1 += weights.z * x; d1 += weights.w * x; }
-    if (WIDTH > 2u) { let x = texel_v(values + min(texel0 + 2u, e_texels - 1u)); a2 += weights.x * x; b2 += weights.y * x; c2 += weights.z * x; d2 += weights.w * x; }
-    if (WIDTH > 3u) { let x = texel_v(values + min(texel0 + 3u, e_texels - 1u)); a3 += weights.x * x; b3 += weights.y * x; c3 += weights.z * x; d3 += weights.w * x; }
-    if (WIDTH > 4u) { let x = texel_v(values + min(texel0 + 4u, e_texels - 1u)); a4 += weights.x * x; b4 += weights.y * x; c4 += weights.z * x; d4 += weights.w * x; }
-    if (WIDTH > 5u) { let x = texel_v(values + min(texel0 + 5u, e_texels - 1u)); a5 += weights.x * x; b5 += weights.y * x; c5 += weights.z * x; d5 += weights.w * x; }
-    if (WIDTH > 6u) { let x = texel_v(values + min(texel0 + 6u, e_texels - 1u)); a6 += weights.x * x; b6 += weights.y * x; c6 += weights.z * x; d6 += weights.w * x; }
-    if (WIDTH > 7u) { let x = texel_v(values + min(texel0 + 7u, e_texels - 1u)); a7 += weights.x * x; b7 += weights.y * x; c7 += weights.z * x; d7 += weights.w * x; }
-    if (WIDTH > 8u) { let x = texel_v(values + min(texel0 + 8u, e_texels - 1u)); a8 += weights.x * x; b8 += weights.y * x; c8 += weights.z * x; d8 += weights.w * x; }
-    if (WIDTH > 9u) { let x = texel_v(values + min(texel0 + 9u, e_texels - 1u)); a9 += weights.x * x; b9 += weights.y * x; c9 += weights.z * x; d9 += weights.w * x; }
-    if (WIDTH > 10u) { let x = texel_v(values + min(texel0 + 10u, e_texels - 1u)); a10 += weights.x * x; b10 += weights.y * x; c10 += weights.z * x; d10 += weights.w * x; }
-    if (WIDTH > 11u) { let x = texel_v(values + min(texel0 + 11u, e_texels - 1u)); a11 += weights.x * x; b11 += weights.y * x; c11 += weights.z * x; d11 += weights.w * x; }
-    if (WIDTH > 12u) { let x = texel_v(values + min(texel0 + 12u, e_texels - 1u)); a12 += weights.x * x; b12 += weights.y * x; c12 += weights.z * x; d12 += weights.w * x; }
-    if (WIDTH > 13u) { let x = texel_v(values + min(texel0 + 13u, e_texels - 1u)); a13 += weights.x * x; b13 += weights.y * x; c13 += weights.z * x; d13 += weights.w * x; }
-    if (WIDTH > 14u) { let x = texel_v(values + min(texel0 + 14u, e_texels - 1u)); a14 += weights.x * x; b14 += weights.y * x; c14 += weights.z * x; d14 += weights.w * x; }
-    if (WIDTH > 15u) { let x = texel_v(values + min(texel0 + 15u, e_texels - 1u)); a15 += weights.x * x; b15 += weights.y * x; c15 += weights.z * x; d15 += weights.w * x; }
   }
 
   if (rows > 0u) {

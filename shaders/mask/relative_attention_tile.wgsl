@@ -21,19 +21,22 @@ var<workgroup> row_places: array<vec4i, 64>;
 var<workgroup> row_segments: array<vec2u, 64>;
 
 fn load_q(start: u32, row: u32, c: u32) -> f32 {
-  if (row >= params.n || c >= params.r) { return 0.0; }
-  return q[start + row * params.r + c];
+  var x = 0.0;
+  if (row < params.n && c < params.r) { x = q[start + row * params.r + c]; }
+  return x;
 }
 
 fn load_k(start: u32, key: u32, c: u32) -> f32 {
-  if (key >= params.n || c >= params.r) { return 0.0; }
-  return k[start + key * params.r + c];
+  var x = 0.0;
+  if (key < params.n && c < params.r) { x = k[start + key * params.r + c]; }
+  return x;
 }
 
 // Keys left out give 0, whatever they hold.
 fn load_v(start: u32, key: u32, col: u32, kept: bool) -> f32 {
-  if (!kept || col >= params.e) { return 0.0; }
-  return v[start + key * params.e + col];
+  var x = 0.0;
+  if (kept && col < params.e) { x = v[start + key * params.e + col]; }
+  return x;
 }
 
 struct Key {
@@ -44,24 +47,26 @@ struct Key {
 
 fn key_of(grid: Grid, key_mask_from: u32, token: u32) -> Key {
   var key = Key(token, vec3i(), false);
-  if (token >= params.n) { return key; }
-  key.kept = key_is_kept(key_mask_from, token);
-  if (token >= params.globals) { key.at = coordinates(grid, token); }
+  if (token < params.n) {
+    key.kept = key_is_kept(key_mask_from, token);
+    if (token >= params.globals) { key.at = coordinates(grid, token); }
+  }
   return key;
 }
 
 // The mask of a row of the group and a key.
 fn masked(grid: Grid, table_from: u32, row0: u32, row_in_group: u32, key: Key) -> f32 {
   let row = row0 + row_in_group;
-  if (!key.kept || row >= params.n) { return 0.0; }
-  if (row < params.globals || key.token < params.globals) { return 1.0; }
+  let global = row < params.globals || key.token < params.globals;
+  let place = place_of(grid, row_places[row_in_group].xyz, key.at);
+  var inside = in_support(grid, place);
   if (HAS_SEGMENT) {
     let own = row_segments[row_in_group];
-    if (key.token < own.x || key.token >= own.y) { return 0.0; }
+    inside = inside && key.token >= own.x && key.token < own.y;
   }
-  let place = place_of(grid, row_places[row_in_group].xyz, key.at);
-  if (!in_support(grid, place)) { return 0.0; }
-  return entry_at(grid, table_from, place);
+  var entry = 1.0;
+  if (inside && !global) { entry = entry_at(grid, table_from, place); }
+  return select(0.0, entry, key.kept && row < params.n && (inside || global));
 }
 
 fn masked4(grid: Grid, table_from: u32, row0: u32, row_in_group: u32, key: Key) -> vec4f {
@@ -76,14 +81,17 @@ fn overlap(start: i32, count: i32, low: i32, high: i32) -> bool { return low < s
 
 // Whether a tile of keys may be seen by a row, by coordinates alone.
 fn tile_is_seen(grid: Grid, seen: Seen, key0: u32) -> bool {
-  if (TORUS != 0u || key0 < params.globals) { return true; }
-  let low = coordinates(grid, key0);
-  let high = coordinates(grid, min(key0 + 31u, params.n - 1u));
-  if (!overlap(seen.start.x, seen.count.x, low.x, high.x)) { return false; }
-  if (low.x != high.x) { return true; }
-  if (!overlap(seen.start.y, seen.count.y, low.y, high.y)) { return false; }
-  if (low.y != high.y) { return true; }
-  return overlap(seen.start.z, seen.count.z, low.z, high.z);
+  var found = true;
+  if (TORUS == 0u && key0 >= params.globals) {
+    let low = coordinates(grid, key0);
+    let high = coordinates(grid, min(key0 + 31u, params.n - 1u));
+    found = overlap(seen.start.x, seen.count.x, low.x, high.x);
+    if (low.x == high.x) {
+      found = found && overlap(seen.start.y, seen.count.y, low.y, high.y);
+      if (low.y == high.y) { found = found && overlap(seen.start.z, seen.count.z, low.z, high.z); }
+    }
+  }
+  return found;
 }
 
 fn store(local_batch: u32, query_mask_from: u32, row: u32, col: u32, lo: vec4f, hi: vec4f, total: f32) {

@@ -32,7 +32,10 @@ kernels! {
     /// What a device can do at best, for `wgattn bench`.
     probe { probe_fma, probe_copy, probe_exp }
     /// Masks of relative positions, pair by pair.
-    mask { relative_attention; relative }
+    mask {
+        relative_attention, relative_rows, relative_map, choose_rows, column_norms, noise_guard, noise_flags, count_flags,
+        list_flags; relative
+    }
     /// Attention forms whose cost is all pairs of tokens.
     attention {
         attention_rows, attention_merge, exact_attention, exact_row, key_moments, key_moments_part, exact_attention_whitened,

@@ -68,9 +68,11 @@ fn loops_fit(dims: &Dims, params: &[u8], caps: &Caps, rounds: u64) -> bool {
     Grid::of(dims, &Params::from_bytes(params)).visits().saturating_mul(rounds) <= caps.loop_rounds
 }
 
-/// The same for visiting every key once.
-fn dense_fits(dims: &Dims, caps: &Caps, rounds: u64) -> bool {
-    u64::from(dims.size("n")).saturating_mul(rounds) <= caps.loop_rounds
+/// The same for visiting every key once, and three more rounds for each line.
+fn dense_fits(dims: &Dims, params: &[u8], caps: &Caps, rounds: u64) -> bool {
+    let p = Params::from_bytes(params);
+    let lines = u64::from(p.n1) * u64::from(p.n2);
+    (u64::from(dims.size("n")) + 3 * lines).saturating_mul(rounds) <= caps.loop_rounds
 }
 
 /// Work of masked attention with `pairs` pairs in each head.
@@ -126,7 +128,7 @@ static VARIANTS: &[Variant] = &[
             let whole = |name| d.size(name) % 4 == 0 && d.size(name) > 0;
             // A thread's four rows see up to three more keys per line than one of them, but no key twice.
             let rounds = 1 + u64::from((d.size("r") / 4).saturating_sub(16));
-            whole("r") && whole("e") && (loops_fit(d, p, caps, 4 * rounds) || dense_fits(d, caps, rounds))
+            whole("r") && whole("e") && (loops_fit(d, p, caps, 4 * rounds) || dense_fits(d, p, caps, rounds))
         },
         grid: |d, batches| groups(d, batches, 8, 64),
         loads: |d| Loads {

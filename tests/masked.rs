@@ -238,6 +238,22 @@ fn windows_agree_whether_or_not_their_support_is_told() {
 }
 
 #[test]
+fn the_support_of_a_table_is_found() {
+    let window = File::open("table_1d_window").table("n64_table").to_f32();
+    let found = Params::default().with_support(&window, 64);
+    assert_eq!((found.first1, found.last1, found.first2, found.last2), (0, 0, 0, 0));
+    assert_eq!((found.first3, found.last3), (63 - 6, 63 - 2));
+    let two_heads = [window, vec![0.0; 126], vec![1.0]].concat();
+    let found = Params::default().with_support(&two_heads, 64);
+    assert_eq!((found.first3, found.last3), (63 - 6, 126));
+    // One entry of a torus of 2 x 3, none of a line.
+    let torus = Params { torus: 6, ..grid([1, 2, 3]) }.with_support(&[0.0, 0.0, 0.0, 0.0, 0.0, 2.0], 0);
+    assert_eq!((torus.first2, torus.last2, torus.first3, torus.last3), (1, 1, 2, 2));
+    let nothing = Params::default().with_support(&[0.0; 5], 3);
+    assert!(nothing.first3 > nothing.last3);
+}
+
+#[test]
 fn tables_of_grids_agree_with_the_stored_arrays() {
     stored("table_2d", "n7x11_", grid([1, 7, 11]), 2e-6);
     stored("table_2d", "n14x14_", grid([1, 14, 14]), 2e-6);

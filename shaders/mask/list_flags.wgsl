@@ -4,7 +4,7 @@
 @group(0) @binding(1) var<storage, read> flags: array<u32>; // [total]
 @group(0) @binding(2) var<storage, read> counts: array<u32>; // [parts]
 @group(0) @binding(3) var<storage, read_write> slot: array<u32>; // [total]
-@group(0) @binding(4) var<storage, read_write> list: array<u32>; // [1 + c]
+@group(0) @binding(4) var<storage, read_write> list: array<u32>; // [w]
 @group(0) @binding(5) var<storage, read_write> dispatch: array<u32>; // [3]
 @group(0) @binding(6) var<storage, read_write> status: array<u32>; // [2]
 
@@ -33,6 +33,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   atomicAdd(&before, earlier);
   atomicAdd(&all_of_them, every);
   // Each thread numbers a run of neighbours.
+  let capacity = params.w - 1u;
   let run = PART / 64u;
   let begin = min(group * PART + thread * run, params.total);
   let end = min(begin + run, params.total);
@@ -48,12 +49,12 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
     slot[params.slot_at + i] = select(NONE, next, flagged);
     // i - next rows before this one are not flagged.
     let place = select(found + (i - next), next, flagged);
-    if (place < params.c) { list[params.list_at + 1u + place] = select(NONE, i, flagged); }
+    if (place < capacity) { list[params.list_at + 1u + place] = select(NONE, i, flagged); }
     next += select(0u, 1u, flagged);
   }
   if (group == 0u && thread == 0u) {
-    list[params.list_at] = min(found, params.c);
-    let wanted = min(found, params.c) * params.groups_per_row;
+    list[params.list_at] = min(found, capacity);
+    let wanted = min(found, capacity) * params.groups_per_row;
     // As few lines of at most 65535 groups as will do.
     let lines = max(1u, (wanted + 65534u) / 65535u);
     dispatch[params.dispatch_at] = (wanted + lines - 1u) / lines;

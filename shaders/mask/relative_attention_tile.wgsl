@@ -207,23 +207,21 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
       workgroupBarrier(); // nobody overwrites a slice, or puts weights in its place, while others read it
     }
 
-    let token = key0 + 4u * tx;
-    let key0_of = key_of(grid, key_mask_from, token);
-    let key1_of = key_of(grid, key_mask_from, token + 1u);
-    let key2_of = key_of(grid, key_mask_from, token + 2u);
-    let key3_of = key_of(grid, key_mask_from, token + 3u);
-    s0lo = weighted(masked4(grid, table_from, row0, row_in_group, key0_of), s0lo);
-    s0hi = weighted(masked4(grid, table_from, row0, row_in_group + 4u, key0_of), s0hi);
-    s1lo = weighted(masked4(grid, table_from, row0, row_in_group, key1_of), s1lo);
-    s1hi = weighted(masked4(grid, table_from, row0, row_in_group + 4u, key1_of), s1hi);
-    s2lo = weighted(masked4(grid, table_from, row0, row_in_group, key2_of), s2lo);
-    s2hi = weighted(masked4(grid, table_from, row0, row_in_group + 4u, key2_of), s2hi);
-    s3lo = weighted(masked4(grid, table_from, row0, row_in_group, key3_of), s3lo);
-    s3hi = weighted(masked4(grid, table_from, row0, row_in_group + 4u, key3_of), s3hi);
+    // A key's line is turned by its thread's number, so that the eight threads of a row store to different banks. The thread's
+    // masks stand where its weights will: in a loop, because SwiftShader takes minutes over eight copies of it.
+    let place = 64u * tx + ((2u * ty) ^ (2u * tx));
+    for (var t = 0u; t < 4u; t++) {
+      let key = key_of(grid, key_mask_from, key0 + 4u * tx + t);
+      for (var side = 0u; side < 2u; side++) {
+        tile[place + 16u * t + side] = masked4(grid, table_from, row0, row_in_group + 4u * side, key);
+      }
+    }
+    s0lo = weighted(tile[place], s0lo); s0hi = weighted(tile[place + 1u], s0hi);
+    s1lo = weighted(tile[place + 16u], s1lo); s1hi = weighted(tile[place + 17u], s1hi);
+    s2lo = weighted(tile[place + 32u], s2lo); s2hi = weighted(tile[place + 33u], s2hi);
+    s3lo = weighted(tile[place + 48u], s3lo); s3hi = weighted(tile[place + 49u], s3hi);
     total_lo += (s0lo + s1lo) + (s2lo + s3lo);
     total_hi += (s0hi + s1hi) + (s2hi + s3hi);
-    // A key's line is turned by its thread's number, so that the eight threads of a row store to different banks.
-    let place = 64u * tx + ((2u * ty) ^ (2u * tx));
     tile[place] = s0lo; tile[place + 1u] = s0hi;
     tile[place + 16u] = s1lo; tile[place + 17u] = s1hi;
     tile[place + 32u] = s2lo; tile[place + 33u] = s2hi;

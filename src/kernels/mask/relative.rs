@@ -47,6 +47,36 @@ params! {
     }
 }
 
+impl Params {
+    /// The same with the smallest support that holds every entry of `table` `[h or 1, t]` that is not 0.
+    ///
+    /// `line` is the third side where `n3` is 0. A table of zeros has an empty support; entries past the last whole table
+    /// are not looked at.
+    pub fn with_support(self, table: &[f32], line: u32) -> Self {
+        let n3 = if self.n3 == 0 { line } else { self.n3 };
+        let sides = [self.n1, self.n2, n3];
+        let axis = |a: usize| Axis::new(sides[a], self.torus >> a & 1 == 1, 0, u32::MAX).places();
+        let [x, y, z] = [axis(0), axis(1), axis(2)];
+        // First and last place of each axis; first behind last where nothing was found.
+        let mut bounds = [(1, 0); 3];
+        if x * y * z > 0 {
+            let entries = table.chunks_exact(x * y * z).flat_map(|head| head.iter().enumerate());
+            for (at, _) in entries.filter(|(_, entry)| **entry != 0.0) {
+                for (bound, place) in bounds.iter_mut().zip([at / z / y, at / z % y, at % z]) {
+                    let place = place as u32;
+                    *bound = if bound.0 > bound.1 {
+                        (place, place)
+                    } else {
+                        (bound.0.min(place), bound.1.max(place))
+                    };
+                }
+            }
+        }
+        let [(first1, last1), (first2, last2), (first3, last3)] = bounds;
+        Self { first1, last1, first2, last2, first3, last3, ..self }
+    }
+}
+
 /// WGSL of [`Grid`].
 pub(crate) const RELATIVE: &Shared =
     &Shared { file: "mask/relative.wgsl", body: include_str!("../../../shaders/mask/relative.wgsl") };

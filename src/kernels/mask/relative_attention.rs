@@ -105,11 +105,12 @@ static VARIANTS: &[Variant] = &[
             Loads {
                 storage: all_pairs(d)
                     * (slices(d, 64) * (depth * (1.0 / 64.0 + 1.0 / 32.0) + 1.0) + columns / 64.0),
-                workgroup: all_pairs(d) * (slices(d, 64) * depth * 12.0 / 32.0 + columns * 16.0 / 64.0),
+                workgroup: all_pairs(d)
+                    * (slices(d, 64) * (depth * 12.0 / 32.0 + 1.0) + columns * 16.0 / 64.0),
                 ..Loads::default()
             }
         },
-        rounds: |d| u64::from(d.size("n").div_ceil(32)) * (54 + 22 * u64::from(d.size("r").div_ceil(16))),
+        rounds: |d| u64::from(d.size("n").div_ceil(32)) * (66 + 22 * u64::from(d.size("r").div_ceil(16))),
         subgroups: false,
     },
     Variant {

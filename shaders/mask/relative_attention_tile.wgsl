@@ -19,6 +19,8 @@ var<workgroup> tile: array<vec4f, 768>;
 // Of each row of the group: its coordinates, and its segment.
 var<workgroup> row_places: array<vec4i, 64>;
 var<workgroup> row_segments: array<vec2u, 64>;
+// Of each key of a tile: 1 if it takes part.
+var<workgroup> tile_kept: array<u32, 32>;
 
 fn load_q(start: u32, row: u32, c: u32) -> f32 {
   var x = 0.0;
@@ -45,12 +47,9 @@ struct Key {
   kept: bool,
 }
 
-fn key_of(grid: Grid, key_mask_from: u32, token: u32) -> Key {
-  var key = Key(token, vec3i(), false);
-  if (token < params.n) {
-    key.kept = key_is_kept(key_mask_from, token);
-    if (token >= params.globals) { key.at = coordinates(grid, token); }
-  }
+fn key_of(grid: Grid, token: u32, kept: bool) -> Key {
+  var key = Key(token, vec3i(), kept);
+  if (token >= params.globals && token < params.n) { key.at = coordinates(grid, token); }
   return key;
 }
 
@@ -177,6 +176,10 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   let last_key = max(end, params.globals);
   for (var key0 = 32u * first_tile; key0 < last_key; key0 += 32u) {
     if (key0 >= params.globals && (key0 + 32u <= begin || key0 >= end || !tile_is_seen(grid, seen, key0))) { continue; }
+    if (thread < 32u) {
+      let token = key0 + thread;
+      tile_kept[thread] = select(0u, 1u, token < params.n && key_is_kept(key_mask_from, min(token, params.n - 1u)));
+    }
     var s0lo = vec4f(); var s0hi = vec4f();
     var s1lo = vec4f(); var s1hi = vec4f();
     var s2lo = vec4f(); var s2hi = vec4f();
@@ -211,7 +214,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
     // masks stand where its weights will: in a loop, because SwiftShader takes minutes over eight copies of it.
     let place = 64u * tx + ((2u * ty) ^ (2u * tx));
     for (var t = 0u; t < 4u; t++) {
-      let key = key_of(grid, key_mask_from, key0 + 4u * tx + t);
+      let key = key_of(grid, key0 + 4u * tx + t, tile_kept[4u * tx + t] != 0u);
       for (var side = 0u; side < 2u; side++) {
         tile[place + 16u * t + side] = masked4(grid, table_from, row0, row_in_group + 4u * side, key);
       }
@@ -231,7 +234,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
       for (var t = thread; t < 256u; t += 64u) {
         let j = key0 + half + t / 16u;
         let c = col0 + 4u * (t % 16u);
-        let kept = j < params.n && key_is_kept(key_mask_from, min(j, params.n - 1u));
+        let kept = tile_kept[half + t / 16u] != 0u;
         tile[V_AT + t] = vec4f(load_v(v_from, j, c, kept), load_v(v_from, j, c + 1u, kept),
           load_v(v_from, j, c + 2u, kept), load_v(v_from, j, c + 3u, kept));
       }

@@ -9,9 +9,8 @@
 @group(0) @binding(7) var<storage, read> list: array<u32>; // [1 + c]: how many rows, then batch * n + row of each
 @group(0) @binding(8) var<storage, read_write> out: array<f32>; // [c, e]
 
-// Sums of the threads, [8 columns of 4, 64 threads].
+// Sums of the threads, [8 columns of 4, 64 threads]; then, in the first 64, their denominators. 8 KiB.
 var<workgroup> shared_sums: array<vec4f, 512>;
-var<workgroup> shared_totals: array<f32, 64>;
 
 // Without branches: the last feature or value stands for those past the end.
 fn load_q(at: u32, c: u32) -> f32 { return select(0.0, q[at + min(c, params.r - 1u)], c < params.r); }
@@ -91,18 +90,24 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   shared_sums[320u + thread] = y5;
   shared_sums[384u + thread] = y6;
   shared_sums[448u + thread] = y7;
-  shared_totals[thread] = total;
   for (var half = 32u; half > 0u; half /= 2u) {
     workgroupBarrier(); // the sums of the last level are there
     if (thread < half) {
       for (var t = 0u; t < 512u; t += 64u) { shared_sums[t + thread] += shared_sums[t + thread + half]; }
-      shared_totals[thread] += shared_totals[thread + half];
     }
   }
-  workgroupBarrier(); // the row's sum is there
+  workgroupBarrier(); // the row's sums are there
+  let row_sum = shared_sums[64u * (thread % 8u)];
+  workgroupBarrier(); // and have been read
+  shared_sums[thread] = vec4f(total);
+  for (var half = 32u; half > 0u; half /= 2u) {
+    workgroupBarrier(); // the denominators of the last level are there
+    if (thread < half) { shared_sums[thread] += shared_sums[thread + half]; }
+  }
+  workgroupBarrier(); // the row's denominator is there
   if (thread < 8u) {
-    let sum = shared_totals[0];
+    let sum = shared_sums[0].x;
     let divisor = select(sum, 1.0, sum == 0.0);
-    store4(out_from, col0 + 4u * thread, select(vec4f(), shared_sums[64u * thread] / divisor, sum != 0.0));
+    store4(out_from, col0 + 4u * thread, select(vec4f(), row_sum / divisor, sum != 0.0));
   }
 }

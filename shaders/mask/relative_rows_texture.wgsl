@@ -1,5 +1,6 @@
 // One listed row and slice of 32 value columns per group of 64 threads, for software drivers: keys and values come as
-// texels. The threads share the row's keys, and their sums are added in a fixed order.
+// texels, and up to 64 features of the query are in registers (HELD texels of 4). The threads share the row's keys, and
+// their sums are added in a fixed order.
 @group(0) @binding(1) var<storage, read> q: array<f32>; // [b, h, n, r]
 @group(0) @binding(2) var k: texture_2d<f32>; // [b, h, n, r]
 @group(0) @binding(3) var v: texture_2d<f32>; // [b, h, n, e]
@@ -9,12 +10,23 @@
 @group(0) @binding(7) var<storage, read> list: array<u32>; // [1 + c]: how many rows, then batch * n + row of each
 @group(0) @binding(8) var<storage, read_write> out: array<f32>; // [c, e]
 
-// Sums of the threads, [8 columns of 4, 64 threads].
+// Sums of the threads, [8 columns of 4, 64 threads]; then, in the first 64, their denominators. 8 KiB.
 var<workgroup> shared_sums: array<vec4f, 512>;
-var<workgroup> shared_totals: array<f32, 64>;
 
 fn texel_k(at: u32) -> vec4f { return textureLoad(k, vec2u(at & 2047u, at >> 11u), 0); }
 fn texel_v(at: u32) -> vec4f { return textureLoad(v, vec2u(at & 2047u, at >> 11u), 0); }
+
+fn texel_q(at: u32, t: u32) -> vec4f {
+  let c = at + 4u * t;
+  return vec4f(q[c], q[c + 1u], q[c + 2u], q[c + 3u]);
+}
+
+// Features past the end are 0.
+fn held_q(at: u32, t: u32) -> vec4f {
+  var x = vec4f();
+  if (t < HELD) { x = texel_q(at, t); }
+  return x;
+}
 
 fn store4(at: u32, col: u32, x: vec4f) {
   for (var c = 0u; c < 4u; c++) {
@@ -51,6 +63,22 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   let table_from = table_of(h);
   let key_mask_from = params.key_mask_at + b * params.key_mask_b + h * params.key_mask_h;
 
+  let q0 = held_q(q_from, 0u);
+  let q1 = held_q(q_from, 1u);
+  let q2 = held_q(q_from, 2u);
+  let q3 = held_q(q_from, 3u);
+  let q4 = held_q(q_from, 4u);
+  let q5 = held_q(q_from, 5u);
+  let q6 = held_q(q_from, 6u);
+  let q7 = held_q(q_from, 7u);
+  let q8 = held_q(q_from, 8u);
+  let q9 = held_q(q_from, 9u);
+  let q10 = held_q(q_from, 10u);
+  let q11 = held_q(q_from, 11u);
+  let q12 = held_q(q_from, 12u);
+  let q13 = held_q(q_from, 13u);
+  let q14 = held_q(q_from, 14u);
+  let q15 = held_q(q_from, 15u);
   var y0 = vec4f(); var y1 = vec4f(); var y2 = vec4f(); var y3 = vec4f();
   var y4 = vec4f(); var y5 = vec4f(); var y6 = vec4f(); var y7 = vec4f();
   var total = 0.0;
@@ -61,10 +89,23 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
     if (seen.weight != 0.0 && key_is_kept(key_mask_from, seen.key)) {
       let at = k_from + seen.key * r_texels;
       var sums = vec4f();
-      for (var t = 0u; t < r_texels; t++) {
-        let c = q_from + 4u * t;
-        sums += vec4f(q[c], q[c + 1u], q[c + 2u], q[c + 3u]) * texel_k(at + t);
-      }
+      if (HELD > 0u) { sums += q0 * texel_k(at + 0u); }
+      if (HELD > 1u) { sums += q1 * texel_k(at + 1u); }
+      if (HELD > 2u) { sums += q2 * texel_k(at + 2u); }
+      if (HELD > 3u) { sums += q3 * texel_k(at + 3u); }
+      if (HELD > 4u) { sums += q4 * texel_k(at + 4u); }
+      if (HELD > 5u) { sums += q5 * texel_k(at + 5u); }
+      if (HELD > 6u) { sums += q6 * texel_k(at + 6u); }
+      if (HELD > 7u) { sums += q7 * texel_k(at + 7u); }
+      if (HELD > 8u) { sums += q8 * texel_k(at + 8u); }
+      if (HELD > 9u) { sums += q9 * texel_k(at + 9u); }
+      if (HELD > 10u) { sums += q10 * texel_k(at + 10u); }
+      if (HELD > 11u) { sums += q11 * texel_k(at + 11u); }
+      if (HELD > 12u) { sums += q12 * texel_k(at + 12u); }
+      if (HELD > 13u) { sums += q13 * texel_k(at + 13u); }
+      if (HELD > 14u) { sums += q14 * texel_k(at + 14u); }
+      if (HELD > 15u) { sums += q15 * texel_k(at + 15u); }
+      for (var t = 16u; t < r_texels; t++) { sums += texel_q(q_from, t) * texel_k(at + t); }
       let weight = seen.weight * ((sums.x + sums.y) + (sums.z + sums.w));
       total += weight;
       let line = v_from + seen.key * e_texels;
@@ -87,18 +128,24 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   shared_sums[320u + thread] = y5;
   shared_sums[384u + thread] = y6;
   shared_sums[448u + thread] = y7;
-  shared_totals[thread] = total;
   for (var half = 32u; half > 0u; half /= 2u) {
     workgroupBarrier(); // the sums of the last level are there
     if (thread < half) {
       for (var t = 0u; t < 512u; t += 64u) { shared_sums[t + thread] += shared_sums[t + thread + half]; }
-      shared_totals[thread] += shared_totals[thread + half];
     }
   }
-  workgroupBarrier(); // the row's sum is there
+  workgroupBarrier(); // the row's sums are there
+  let row_sum = shared_sums[64u * (thread % 8u)];
+  workgroupBarrier(); // and have been read
+  shared_sums[thread] = vec4f(total);
+  for (var half = 32u; half > 0u; half /= 2u) {
+    workgroupBarrier(); // the denominators of the last level are there
+    if (thread < half) { shared_sums[thread] += shared_sums[thread + half]; }
+  }
+  workgroupBarrier(); // the row's denominator is there
   if (thread < 8u) {
-    let sum = shared_totals[0];
+    let sum = shared_sums[0].x;
     let divisor = select(sum, 1.0, sum == 0.0);
-    store4(out_from, col0 + 4u * thread, select(vec4f(), shared_sums[64u * thread] / divisor, sum != 0.0));
+    store4(out_from, col0 + 4u * thread, select(vec4f(), row_sum / divisor, sum != 0.0));
   }
 }

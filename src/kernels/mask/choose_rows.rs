@@ -103,6 +103,14 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("list_is_full", &[("b", 1), ("h", 2), ("n", 65), ("e", 8), ("p", 9), ("c", 3)], Vec::new)
             .without(&["query_mask"])
             .filled(&[("slot", Fill::Made(every_third)), ("sums", Fill::Uniform(0.5, 2.0))]),
+        Case::new(
+            "rows_8x4096",
+            &[("b", 1), ("h", 8), ("n", 4096), ("e", 32), ("p", 33), ("c", 1024)],
+            Vec::new,
+        )
+        .without(&["query_mask"])
+        .filled(&[("slot", Fill::Made(every_third)), ("sums", Fill::Uniform(0.5, 2.0))])
+        .for_bench(),
     ],
     vjp: None,
 };

@@ -120,6 +120,13 @@ pub static SPEC: KernelSpec = KernelSpec {
         .filled(&[("x", Fill::Made(garbage)), ("key_mask", Fill::Made(even_rows))]),
         Case::new("none_kept", &[("b", 1), ("h", 1), ("n", 9), ("r", 5), ("c", 1)], Params::default_bytes)
             .filled(&[("key_mask", Fill::Value(0.0))]),
+        Case::new(
+            "keys_8x4096",
+            &[("b", 1), ("h", 8), ("n", 4096), ("r", 32), ("c", 16)],
+            Params::default_bytes,
+        )
+        .without(&["key_mask"])
+        .for_bench(),
     ],
     vjp: None,
 };

@@ -76,6 +76,9 @@ pub static SPEC: KernelSpec = KernelSpec {
             .filled(&[("flags", Fill::Below(2))]),
         Case::new("two_parts", &[("total", 2049), ("parts", 2)], Params::default_bytes)
             .filled(&[("flags", Fill::Below(3))]),
+        Case::new("flags_1m", &[("total", 1_048_576), ("parts", 512)], Params::default_bytes)
+            .filled(&[("flags", Fill::Below(2))])
+            .for_bench(),
     ],
     vjp: None,
 };

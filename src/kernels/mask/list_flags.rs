@@ -143,6 +143,13 @@ pub static SPEC: KernelSpec = KernelSpec {
         .filled(&[("flags", Fill::Made(some)), ("counts", Fill::Made(counts))]),
         Case::new("parts_of_2048", &[("total", 5001), ("parts", 3), ("w", 5002)], Params::default_bytes)
             .filled(&[("flags", Fill::Made(some)), ("counts", Fill::Made(counts))]),
+        Case::new(
+            "flags_1m",
+            &[("total", 1_048_576), ("parts", 512), ("w", 1_048_577)],
+            Params::default_bytes,
+        )
+        .filled(&[("flags", Fill::Made(some)), ("counts", Fill::Made(counts))])
+        .for_bench(),
     ],
     vjp: None,
 };

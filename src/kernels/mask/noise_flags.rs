@@ -133,6 +133,14 @@ pub static SPEC: KernelSpec = KernelSpec {
         })
         .without(&["query_mask"])
         .filled(&FILLS),
+        Case::new(
+            "rows_8x4096",
+            &[("b", 1), ("h", 8), ("n", 4096), ("r", 32), ("p", 33), ("tables", 8)],
+            Params::default_bytes,
+        )
+        .without(&["query_mask"])
+        .filled(&FILLS)
+        .for_bench(),
     ],
     vjp: None,
 };

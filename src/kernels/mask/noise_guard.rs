@@ -136,6 +136,14 @@ pub static SPEC: KernelSpec = KernelSpec {
         )
         .without(&["query_mask"])
         .filled(&noise_flags::FILLS),
+        Case::new(
+            "rows_8x4096",
+            &[("b", 1), ("h", 8), ("n", 4096), ("r", 32), ("p", 33), ("tables", 8), ("w", 32_769)],
+            Params::default_bytes,
+        )
+        .without(&["query_mask"])
+        .filled(&noise_flags::FILLS)
+        .for_bench(),
     ],
     vjp: None,
 };

@@ -188,6 +188,14 @@ pub static SPEC: KernelSpec = KernelSpec {
             ("key_mask", Fill::Value(0.0)),
         ]),
         Case::new("no_row", &sizes(33, 4, 65, 0), Params::default_bytes).without(NO_MASKS).filled(&FILLS),
+        Case::new(
+            "one_of_4096",
+            &[("b", 1), ("h", 8), ("n", 4096), ("r", 32), ("tables", 8), ("t", 8191), ("c", 1)],
+            Params::default_bytes,
+        )
+        .without(NO_MASKS)
+        .filled(&FILLS)
+        .for_bench(),
     ],
     vjp: None,
 };

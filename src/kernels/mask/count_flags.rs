@@ -22,7 +22,7 @@ params! {
 /// Refuses another number of parts than the flags make.
 pub(crate) fn check_parts(dims: &Dims, part: u32) -> std::result::Result<(), String> {
     let (total, parts) = (dims.size("total"), dims.size("parts"));
-    if part == 0 || part % 64 != 0 || parts != total.div_ceil(part).max(1) {
+    if part == 0 || !part.is_multiple_of(64) || parts != total.div_ceil(part).max(1) {
         return Err(format!("{total} flags in parts of {part} (a multiple of 64) do not make {parts} parts"));
     }
     Ok(())

@@ -61,11 +61,14 @@ fn masked(grid: Grid, table_from: u32, row0: u32, row_in_group: u32, key: Key) -
   var inside = in_support(grid, place);
   if (HAS_SEGMENT) {
     let own = row_segments[row_in_group];
-    inside = inside && key.token >= own.x && key.token < own.y;
+    // One comparison and no branch: with two more branches here SwiftShader's compiler takes minutes.
+    inside = select(false, inside, key.token - own.x < max(own.x, own.y) - own.x);
   }
   var entry = 1.0;
-  if (inside && !global) { entry = entry_at(grid, table_from, place); }
-  return select(0.0, entry, key.kept && row < params.n && (inside || global));
+  if (select(inside, false, global)) { entry = entry_at(grid, table_from, place); }
+  entry = select(0.0, entry, select(inside, true, global));
+  entry = select(0.0, entry, key.kept);
+  return select(0.0, entry, row < params.n);
 }
 
 fn masked4(grid: Grid, table_from: u32, row0: u32, row_in_group: u32, key: Key) -> vec4f {

@@ -98,11 +98,7 @@ static VARIANTS: &[Variant] = &[
         classes: &[],
         vec4: &[],
         constants: no_constants,
-        suits: |d, _, caps| {
-            // SwiftShader's compiler takes minutes over the form for segments; it never prefers tiles.
-            let compiles = caps.driver != Driver::SwiftShader || d.find("s").is_none();
-            caps.workgroup_bytes >= 14_336 && compiles
-        },
+        suits: |_, _, caps| caps.workgroup_bytes >= 14_336,
         grid: |d, batches| groups(d, batches, 64, 64),
         loads: |d| {
             let (depth, columns) = (f64::from(d.size("r")), f64::from(d.size("e")));

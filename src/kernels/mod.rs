@@ -33,8 +33,6 @@ kernels! {
     }
     /// Functions of single elements.
     elementwise { exp_scale, weighted_sum }
-    /// Masks as linear operators on channels.
-    mask { lift_channels, contract_channels }
     /// Pictures to numbers and back, and work on the token grid.
     image { to_linear, oklab, patchify, fuse_heads, colormap, depthwise_conv }
     /// Searches for what should not be there.
@@ -43,9 +41,12 @@ kernels! {
     probe { probe_fma, probe_copy, probe_exp }
     /// Fourier transforms.
     fft { fft, fft_pass; plan }
-    /// Masks with a fast product.
+    /// Masks as linear operators on channels, by relative position: block-Toeplitz products, and pair by pair.
     mask {
-        toeplitz_product, toeplitz_spectrum, circulant_embed, toeplitz_attention_sums, toeplitz_lift, toeplitz_contract; grid
+        lift_channels, contract_channels, toeplitz_product, toeplitz_spectrum, circulant_embed, toeplitz_attention_sums, toeplitz_lift,
+        toeplitz_contract, relative_attention, relative_rows, relative_map, choose_rows, column_norms, noise_guard, noise_flags,
+        count_flags, list_flags;
+        grid, relative
     }
     /// Attention forms whose cost is all pairs of tokens.
     attention {

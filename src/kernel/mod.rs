@@ -120,7 +120,7 @@ impl Port {
 
     /// A port `[3]` that an earlier pass fills with the number of workgroups to dispatch: an indirect dispatch, so that work
     /// found on the device needs no readback. The shader does not bind it, and [`Variant::grid`] says how many groups there
-    /// may be at most: `params.groups`. The step is never cut into windows.
+    /// may be at most: `params.groups`. If the step is cut into windows, each of them dispatches this number.
     pub const fn workgroups(name: &'static str) -> Self {
         Self { dtype: DType::U32, groups: true, ..Self::read(name, &["3"]) }
     }

@@ -32,7 +32,7 @@ kernels! {
         chunks
     }
     /// Functions of single elements.
-    elementwise { exp_scale, weighted_sum }
+    elementwise { exp_scale, weighted_sum, add_words }
     /// Pictures to numbers and back, and work on the token grid.
     image { to_linear, oklab, patchify, fuse_heads, colormap, depthwise_conv }
     /// Searches for what should not be there.
@@ -45,8 +45,8 @@ kernels! {
     mask {
         lift_channels, contract_channels, toeplitz_product, toeplitz_spectrum, circulant_embed, toeplitz_attention_sums, toeplitz_lift,
         toeplitz_contract, relative_attention, relative_rows, relative_map, choose_rows, column_norms, noise_guard, noise_flags,
-        count_flags, list_flags;
-        grid, relative
+        count_flags, list_flags, masked_attention;
+        grid, path, relative
     }
     /// Attention forms whose cost is all pairs of tokens.
     attention {

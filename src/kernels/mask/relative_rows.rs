@@ -4,8 +4,10 @@
 //! * `q`, `k`, `v`, `table`, `key_mask`, `segment` as there.
 //! * `list` `[w]`: how many rows, then (batch · h + head) · n + row of each; w = c + 1. [`noise_guard`](super::noise_guard)
 //!   makes such lists.
-//! * `out` `[c, e]`: the listed rows in the list's order, zeros where the denominator is 0 and past the end of the list. Run
-//!   indirectly over the listed rows alone (⌈e / 32⌉ workgroups each), what is past the end is left as it was.
+//! * `dispatch` `[3]`: workgroups for the listed rows alone (⌈e / 32⌉ each), counted on the device. Without it there are some for
+//!   every place of the list.
+//! * `out` `[c, e]`: the listed rows in the list's order, zeros where the denominator is 0. Past the end of the list it holds zeros,
+//!   or with `dispatch` anything.
 
 use super::relative::{Grid, Operands, Params, RELATIVE, check_grid, finish};
 use super::relative_attention::segments;
@@ -124,6 +126,11 @@ fn part_of_list(dims: &Dims) -> HostData {
     some_rows(dims, 3)
 }
 
+/// Two workgroups for each of 21 rows, and more lines than needed.
+fn folded_groups(_: &Dims) -> HostData {
+    HostData::U32(vec![5, 3, 3])
+}
+
 fn empty_list(dims: &Dims) -> HostData {
     some_rows(dims, usize::MAX)
 }
@@ -138,7 +145,7 @@ const FILLS: [(&str, Fill); 4] = [
     ("table", Fill::Uniform(0.1, 1.0)),
     ("list", Fill::Made(full_list)),
 ];
-const NO_MASKS: &[&str] = &["key_mask", "segment"];
+const NO_MASKS: &[&str] = &["key_mask", "segment", "dispatch"];
 
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
@@ -154,6 +161,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         Port::read("key_mask", &["b", "h", "n"]).of(DType::U8).broadcast().optional(),
         Port::read("segment", &["s", "2"]).of(DType::U32).optional(),
         Port::read("list", &["w"]).of(DType::U32),
+        Port::workgroups("dispatch").optional(),
         Port::write("out", &["c", "e"]),
     ],
     params: Params::FIELDS,
@@ -191,6 +199,10 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("part_of_list", &sizes(70, 8, 4, 139, 11), Params::default_bytes)
             .without(NO_MASKS)
             .filled(&[FILLS[0], FILLS[1], FILLS[2], ("list", Fill::Made(part_of_list))]),
+        // Counted groups, folded into two dimensions as for very many rows.
+        Case::new("dispatched", &sizes(67, 5, 35, 133, 21), Params::default_bytes)
+            .without(&["key_mask", "segment"])
+            .filled(&[FILLS[0], FILLS[1], FILLS[2], FILLS[3], ("dispatch", Fill::Made(folded_groups))]),
         Case::new("empty_list", &sizes(20, 3, 5, 39, 4), Params::default_bytes).without(NO_MASKS).filled(&[
             FILLS[0],
             FILLS[1],
@@ -210,7 +222,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             }
             .to_bytes()
         })
-        .without(&["segment"])
+        .without(&["segment", "dispatch"])
         .filled(&FILLS),
         Case::new("torus_odd", &sizes(60, 3, 7, 60, 30), || {
             Params { n2: 6, n3: 10, torus: 6, ..Params::default() }.to_bytes()
@@ -233,9 +245,9 @@ pub static SPEC: KernelSpec = KernelSpec {
             ],
             || Params { n3: 30, ..Params::default() }.to_bytes(),
         )
-        .without(&["key_mask"])
+        .without(&["key_mask", "dispatch"])
         .filled(&[FILLS[0], FILLS[1], FILLS[2], FILLS[3], ("segment", Fill::Made(segments))]),
-        Case::new("no_key", &sizes(33, 4, 4, 65, 9), Params::default_bytes).without(&["segment"]).filled(&[
+        Case::new("no_key", &sizes(33, 4, 4, 65, 9), Params::default_bytes).without(&["segment", "dispatch"]).filled(&[
             FILLS[0],
             FILLS[1],
             FILLS[2],

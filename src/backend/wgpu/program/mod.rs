@@ -279,14 +279,6 @@ impl WgpuProgram {
             }
         }
         let indirect = spec.ports.iter().zip(&step.args).find(|(p, _)| p.groups).and_then(|(_, arg)| *arg);
-        if indirect.is_some() && list.len() > 1 {
-            return Err(Refusal::Error(Error::Limit {
-                what: format!("windows of {}, whose workgroups the device counts", spec.name),
-                requested: list.len() as u64,
-                allowed: 1,
-                remedy: "record it for fewer heads or tokens at a time".into(),
-            }));
-        }
         let pipeline = pipeline(&core, &composed)?;
         let mut launches = Vec::new();
         for window in list {

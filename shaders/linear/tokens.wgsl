@@ -1,5 +1,5 @@
 // Masks, segments and decays of a scan: which keys count, how far a token sees, powers of the head's decay.
-// `count` in the names below: local heads come first, `batch` counts through all windows.
+// `batch` counts heads through all windows.
 
 fn key_mask_start(batch: u32) -> u32 {
   return params.key_mask_at + batch / params.h * params.key_mask_b + batch % params.h * params.key_mask_h;

@@ -9,11 +9,14 @@
 //!
 //! * `q`, `k` `[b, h, n, r]` mapped queries and keys, `v` `[b, h, n, e]`, `table` `[1 or h, t]` for tokens on the grid n1 × n2 × n3 in
 //!   raster order, t = (2 n1 − 1)(2 n2 − 1)(2 n3 − 1).
+//!   Global tokens in front of the grid, and packed sequences told by `segment` `[n, 2]`, as in [`relative`](super::relative): both go
+//!   pair by pair.
 //! * `key_mask`, `query_mask` `[b, h, n]`: 0 leaves a key out, whatever it holds; 0 makes a row zeros.
 //! * `out` `[b, h, n, e]`, zeros where a row sees no key; `status` `[2]`: rows that were computed again, and rows in all (0 of all
 //!   where all were computed pair by pair at once).
 
 use super::path::{self, Path};
+use super::relative_attention::segments;
 use super::relative::{self, Grid, Operands, check_grid, finish};
 use super::{
     choose_rows, column_norms, noise_guard, relative_attention, relative_rows, toeplitz_attention_sums,
@@ -28,7 +31,7 @@ use crate::tensor::{DType, Dims, HostData, HostTensor, Tensor};
 use crate::{params, reference};
 
 params! {
-    /// Parameters of [`SPEC`]: those of [`relative::Params`] without torus and globals, the way, and the guard.
+    /// Parameters of [`SPEC`]: those of [`relative::Params`] without torus, the way, and the guard.
     pub struct Params {
         /// tokens along the first axis
         fixed n1: u32 = 1,
@@ -36,6 +39,8 @@ params! {
         fixed n2: u32 = 1,
         /// tokens along the last axis; 0 = all
         fixed n3: u32 = 0,
+        /// global tokens in front of the grid
+        fixed globals: u32 = 0,
         /// first place of the first axis with an entry that is not 0
         fixed first1: u32 = 0,
         /// last such place; places past the table's end mean its end
@@ -60,13 +65,14 @@ params! {
 impl Params {
     /// Of a grid with its support.
     pub fn of(grid: relative::Params, path: Path) -> Self {
-        let relative::Params { n1, n2, n3, first1, last1, first2, last2, first3, last3, .. } = grid;
-        Self { n1, n2, n3, first1, last1, first2, last2, first3, last3, path: path.number(), ..Self::default() }
+        let relative::Params { n1, n2, n3, globals, first1, last1, first2, last2, first3, last3, .. } = grid;
+        Self { n1, n2, n3, globals, first1, last1, first2, last2, first3, last3, path: path.number(), ..Self::default() }
     }
 
     fn grid(self) -> relative::Params {
-        let Self { n1, n2, n3, first1, last1, first2, last2, first3, last3, .. } = self;
-        relative::Params { n1, n2, n3, first1, last1, first2, last2, first3, last3, ..relative::Params::default() }
+        let Self { n1, n2, n3, globals, first1, last1, first2, last2, first3, last3, .. } = self;
+        let torus = 0;
+        relative::Params { n1, n2, n3, globals, first1, last1, first2, last2, first3, last3, torus }
     }
 
     /// Sides of the grid.
@@ -84,6 +90,10 @@ fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
         if !(x.is_finite() && x > 0.0) {
             return Err(format!("{name} is a number above 0, got {x}"));
         }
+    }
+    let pairs_only = [(p.globals > 0, "global tokens"), (dims.find("s").is_some(), "packed sequences")];
+    if let Some((_, what)) = pairs_only.iter().find(|(there, _)| *there && p.path == Path::Fourier.number()) {
+        return Err(format!("{what} go pair by pair: path is 0 or 1, got 2"));
     }
     check_grid(dims, &p.grid())
 }
@@ -116,6 +126,7 @@ struct Task {
     table: Tensor,
     key_mask: Option<Tensor>,
     query_mask: Option<Tensor>,
+    segment: Option<Tensor>,
     out: Tensor,
     status: Option<Tensor>,
 }
@@ -129,6 +140,7 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
         table: x.port("table"),
         key_mask: x.port_if("key_mask"),
         query_mask: x.port_if("query_mask"),
+        segment: x.port_if("segment"),
         out: x.port("out"),
         status: x.port_if("status"),
     };
@@ -138,11 +150,12 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
     let way = match p.path {
         1 => Path::Pairs,
         2 => Path::Fourier,
+        _ if p.globals > 0 || task.segment.is_some() => Path::Pairs,
         _ => plan.chosen,
     };
     let [b, h, n] = ["b", "h", "n"].map(|d| x.dims.size(d));
     if way == Path::Pairs || x.dims.batches() == 0 || n == 0 {
-        let args = [Some(task.q), Some(task.k), Some(task.v), Some(task.table), task.key_mask, task.query_mask, None, Some(task.out)];
+        let args = [Some(task.q), Some(task.k), Some(task.v), Some(task.table), task.key_mask, task.query_mask, task.segment, Some(task.out)];
         x.graph.pass(&relative_attention::SPEC, &p.grid(), &args)?;
         if let Some(status) = task.status {
             let rows = u32::try_from(x.dims.batches() * u64::from(n)).unwrap_or(u32::MAX);
@@ -269,7 +282,7 @@ fn uneven(dims: &Dims) -> HostData {
     HostData::F32((0..words).map(|i| 10_f32.powi(-((i / dims.at("r") % 9) as i32))).collect())
 }
 
-const NO_MASKS: &[&str] = &["key_mask", "query_mask"];
+const NO_MASKS: &[&str] = &["key_mask", "query_mask", "segment"];
 
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
@@ -284,6 +297,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         Port::read("table", &["tables", "t"]),
         Port::read("key_mask", &["b", "h", "n"]).of(DType::U8).broadcast().optional(),
         Port::read("query_mask", &["b", "h", "n"]).of(DType::U8).broadcast().optional(),
+        Port::read("segment", &["s", "2"]).of(DType::U32).optional(),
         Port::write("out", &["b", "h", "n", "e"]),
         Port::write("status", &["2"]).of(DType::U32).diagnostic().optional(),
     ],
@@ -314,22 +328,34 @@ pub static SPEC: KernelSpec = KernelSpec {
     },
     cases: &[
         Case::new("smallest", &sizes(1, 1, 1, 1, 1, 1, 1), || with(1, 1, 0, Path::Auto)).without(NO_MASKS).filled(&FILLS),
-        Case::new("odd", &sizes(2, 3, 37, 5, 7, 3, 73), || with(1, 1, 0, Path::Auto)).filled(&FILLS),
-        Case::new("fourier_odd", &sizes(2, 3, 37, 5, 7, 3, 73), || with(1, 1, 0, Path::Fourier)).filled(&FILLS),
+        Case::new("odd", &sizes(2, 3, 37, 5, 7, 3, 73), || with(1, 1, 0, Path::Auto)).without(&["segment"]).filled(&FILLS),
+        Case::new("fourier_odd", &sizes(2, 3, 37, 5, 7, 3, 73), || with(1, 1, 0, Path::Fourier)).without(&["segment"]).filled(&FILLS),
         Case::new("fourier_one", &sizes(1, 2, 1, 3, 2, 1, 1), || with(1, 1, 0, Path::Fourier)).without(NO_MASKS).filled(&FILLS),
         Case::new("fourier_grid", &sizes(1, 2, 77, 4, 8, 1, 13 * 21), || with(1, 7, 11, Path::Fourier))
-            .without(&["query_mask"])
+            .without(&["query_mask", "segment"])
             .filled(&FILLS),
         Case::new("fourier_3d", &sizes(1, 1, 120, 3, 5, 1, 7 * 11 * 9), || with(4, 6, 5, Path::Fourier))
             .without(NO_MASKS)
             .filled(&FILLS),
-        Case::new("pairs_grid", &sizes(1, 2, 77, 4, 8, 2, 13 * 21), || with(1, 7, 11, Path::Pairs)).filled(&FILLS),
+        Case::new("pairs_grid", &sizes(1, 2, 77, 4, 8, 2, 13 * 21), || with(1, 7, 11, Path::Pairs)).without(&["segment"]).filled(&FILLS),
         Case::new("noisy_rows", &sizes(1, 2, 200, 4, 6, 1, 399), || with(1, 1, 0, Path::Fourier))
             .without(NO_MASKS)
             .filled(&[FILLS[0], ("k", Fill::Made(uneven)), ("table", Fill::Made(steep))]),
         Case::new("no_key", &sizes(1, 2, 33, 4, 4, 1, 65), || with(1, 1, 0, Path::Fourier))
-            .without(&["query_mask"])
+            .without(&["query_mask", "segment"])
             .filled(&[FILLS[0], FILLS[1], FILLS[2], ("key_mask", Fill::Value(0.0))]),
+        Case::new("globals", &sizes(1, 2, 79, 4, 8, 1, 13 * 21), || {
+            Params { n2: 7, n3: 11, globals: 2, ..Params::default() }.to_bytes()
+        })
+        .without(&["query_mask", "segment"])
+        .filled(&FILLS),
+        Case::new(
+            "packed",
+            &[("b", 1), ("h", 2), ("n", 50), ("r", 4), ("e", 4), ("tables", 2), ("t", 59), ("s", 50)],
+            || with(1, 1, 30, Path::Auto),
+        )
+        .without(&["key_mask", "query_mask"])
+        .filled(&[FILLS[0], FILLS[1], FILLS[2], ("segment", Fill::Made(segments))]),
         Case::new("grid_64x64", &sizes(1, 1, 4096, 32, 32, 1, 127 * 127), || with(1, 64, 64, Path::Auto))
             .without(NO_MASKS)
             .filled(&FILLS)

@@ -4,12 +4,14 @@
 //! second, words loaded by path, the share of the device's own peaks (measured in the same run by the `probe` kernels),
 //! and the largest error against the f64 reference: a fast wrong kernel shows.
 
+mod masked;
 mod measure;
 mod peaks;
 mod report;
 mod scaling;
 mod stats;
 
+pub use masked::{MaskedPoint, fourier_slope};
 pub use measure::{Checked, Measured, Options, Words, largest_error, measure};
 pub use peaks::{Peak, Peaks};
 pub use report::{Row, csv};

@@ -2,7 +2,7 @@
 
 use super::{Failure, Outcome, notice, open_device, print_line, unwritten};
 use crate::backend::{Backend, DeviceKind};
-use crate::bench::{self, Options, Peaks, Point, Row, Scaling, measure};
+use crate::bench::{self, MaskedPoint, Options, Peaks, Point, Row, Scaling, fourier_slope, measure};
 use crate::error::Error;
 use crate::graph::human_bytes;
 use crate::kernel::{Case, KernelSpec};
@@ -15,7 +15,8 @@ use std::path::PathBuf;
 /// Arguments of `wgattn bench`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Part of a kernel's name (`probe` for the probes themselves), or `scaling` for time and memory of Nyström attention over tokens
+    /// Part of a kernel's name (`probe` for the probes themselves), `scaling` for time and memory of Nyström attention over tokens,
+    /// or `masked` for both ways of masked attention over tokens
     filter: Option<String>,
     /// auto, cpu, or the index, name or backend of an adapter (see `wgattn devices`)
     #[arg(long, default_value = "auto")]
@@ -29,8 +30,8 @@ pub(super) struct Args {
     /// Least seconds per row (five runs are the least in any case)
     #[arg(long, default_value_t = 0.5, value_parser = parse_seconds)]
     seconds: f64,
-    /// Token counts of `scaling`
-    #[arg(long, value_delimiter = ',', default_value = "4096,16384,65536,262144")]
+    /// Token counts of `scaling` (4096 to 262144 if not given) and of `masked` (256 to 65536)
+    #[arg(long, value_delimiter = ',')]
     tokens: Vec<u32>,
     /// Print JSON
     #[arg(long)]
@@ -61,6 +62,9 @@ fn progress(text: &str) {
 pub(super) fn run(args: &Args) -> Outcome {
     if args.filter.as_deref() == Some("scaling") {
         return scaling(args);
+    }
+    if args.filter.as_deref() == Some("masked") {
+        return masked(args);
     }
     let cases = bench::select(args.filter.as_deref(), args.case.as_deref());
     if cases.is_empty() {
@@ -197,7 +201,8 @@ fn scaling(args: &Args) -> Outcome {
     }
     let mut scaling = Scaling::default();
     let mut failed = Vec::new();
-    for &tokens in &args.tokens {
+    let counts = or_these(&args.tokens, &[4096, 16_384, 65_536, 262_144]);
+    for &tokens in counts {
         progress(&counted(tokens, "token", "tokens"));
         let point = Point::measure(backend.as_ref(), tokens, args.seconds.max(2.0));
         progress("");
@@ -242,9 +247,80 @@ fn scaling(args: &Args) -> Outcome {
         0 => Ok(()),
         count => Err(Failure(format!(
             "{count} of {} failed",
-            counted(args.tokens.len(), "token count", "token counts")
+            counted(counts.len(), "token count", "token counts")
         ))),
     }
+}
+
+/// Both ways of masked attention over tokens, and whether the right one would be taken.
+fn masked(args: &Args) -> Outcome {
+    let backend = open_device(&args.device)?;
+    if !args.json {
+        print_line(&device_line(backend.as_ref()))?;
+        print_line("masked_attention, one head, r = d = 32; processor time on software drivers")?;
+    }
+    let mut points: Vec<MaskedPoint> = Vec::new();
+    for &tokens in or_these(&args.tokens, &[256, 1024, 4096, 16_384, 65_536]) {
+        progress(&counted(tokens, "token", "tokens"));
+        let point = MaskedPoint::measure(backend.as_ref(), tokens, args.seconds.max(1.0));
+        progress("");
+        let point = point?;
+        if !args.json {
+            print_line(&masked_line(&point))?;
+        }
+        points.push(point);
+    }
+    let slope = fourier_slope(&points);
+    let worst = points.iter().filter_map(MaskedPoint::regret).reduce(f64::max);
+    if args.json {
+        let all = json!({
+            "device": device_json(backend.as_ref()),
+            "points": points.iter().map(masked_json).collect::<Vec<_>>(),
+            "fourier_slope": slope,
+            "worst_choice": worst,
+        });
+        return print_line(&serde_json::to_string_pretty(&all)?);
+    }
+    let or_none = |x: Option<f64>| x.map_or_else(|| "n/a".to_string(), |x| format!("{x:.2}"));
+    print_line(&format!(
+        "slope of the Fourier way in logarithms {}; the way taken is at worst {} times as slow as the better one",
+        or_none(slope),
+        or_none(worst)
+    ))
+}
+
+fn masked_line(p: &MaskedPoint) -> String {
+    let time = |t: Option<f64>| t.map_or_else(|| "not run".into(), |t| format!("{:.2} ms", 1e3 * t));
+    let refused = p.refused.as_ref().map_or_else(String::new, |why| format!("; {why}"));
+    format!(
+        "{:>8} tokens  pairs {}, fourier {}; takes {}; {} of {} rows again; 8 heads hold {}{refused}",
+        p.tokens(),
+        time(p.pairs),
+        time(p.fourier),
+        p.plan,
+        p.again.0,
+        p.again.1,
+        human_bytes(p.memory_of_eight)
+    )
+}
+
+fn masked_json(p: &MaskedPoint) -> Value {
+    json!({
+        "sides": p.sides,
+        "pairs_seconds": p.pairs,
+        "fourier_seconds": p.fourier,
+        "taken": p.plan.chosen.to_string(),
+        "estimated_pairs_seconds": 1e-3 * p.plan.pairs_ms,
+        "estimated_fourier_seconds": 1e-3 * p.plan.fourier_ms,
+        "rows_computed_again": p.again.0,
+        "rows": p.again.1,
+        "bytes_of_eight_heads": p.memory_of_eight,
+        "refused": p.refused,
+    })
+}
+
+fn or_these<'a>(asked: &'a [u32], otherwise: &'a [u32]) -> &'a [u32] {
+    if asked.is_empty() { otherwise } else { asked }
 }
 
 fn point_line(p: &Point) -> String {

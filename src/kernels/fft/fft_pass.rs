@@ -21,7 +21,7 @@ use crate::tensor::{Dims, HostData};
 params! {
     /// Parameters of [`SPEC`].
     pub struct Params {
-        /// inputs of a butterfly: 2, 3, 4, 8, 16, 32 or 64
+        /// inputs of a butterfly: 2, 3, 4, 8, 16 or 32
         fixed radix: u32 = 2,
         /// 1: an inverse transform, without its factor 1/L
         fixed inverse: u32 = 0,
@@ -158,8 +158,6 @@ const RADIX8: &Shared =
 const DFT8: &Shared = &Shared { file: "fft/dft8.wgsl", body: include_str!("../../../shaders/fft/dft8.wgsl") };
 const RADIX32: &Shared =
     &Shared { file: "fft/radix32.wgsl", body: include_str!("../../../shaders/fft/radix32.wgsl") };
-const RADIX64: &Shared =
-    &Shared { file: "fft/radix64.wgsl", body: include_str!("../../../shaders/fft/radix64.wgsl") };
 const RADIX16: &Shared =
     &Shared { file: "fft/radix16.wgsl", body: include_str!("../../../shaders/fft/radix16.wgsl") };
 
@@ -212,8 +210,7 @@ const fn radix_text(radix: u32) -> &'static [&'static Shared] {
         4 => &[GROUP, PARTS, PASS, RADIX4],
         8 => &[GROUP, PARTS, PASS, DFT8, RADIX8],
         16 => &[GROUP, PARTS, PASS, RADIX16],
-        32 => &[GROUP, PARTS, PASS, DFT8, RADIX32],
-        _ => &[GROUP, PARTS, PASS, DFT8, RADIX64],
+        _ => &[GROUP, PARTS, PASS, DFT8, RADIX32],
     }
 }
 
@@ -224,8 +221,7 @@ const fn texel_text(radix: u32) -> &'static [&'static Shared] {
         4 => &[GROUP, TEXELS, PARTS, PASS, RADIX4],
         8 => &[GROUP, TEXELS, PARTS, PASS, DFT8, RADIX8],
         16 => &[GROUP, TEXELS, PARTS, PASS, RADIX16],
-        32 => &[GROUP, TEXELS, PARTS, PASS, DFT8, RADIX32],
-        _ => &[GROUP, TEXELS, PARTS, PASS, DFT8, RADIX64],
+        _ => &[GROUP, TEXELS, PARTS, PASS, DFT8, RADIX32],
     }
 }
 
@@ -296,9 +292,9 @@ const fn plain<const R: u32>(name: &'static str) -> Variant {
 
 fn check(d: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     let p = Params::from_bytes(params);
-    if ![2, 3, 4, 8, 16, 32, 64].contains(&p.radix) || p.inverse > 1 || p.blocked > 3 {
+    if ![2, 3, 4, 8, 16, 32].contains(&p.radix) || p.inverse > 1 || p.blocked > 3 {
         return Err(format!(
-            "radix is 2, 3, 4, 8, 16, 32 or 64, inverse 0 or 1 and blocked 0 to 3, got {}, {} and {}",
+            "radix is 2, 3, 4, 8, 16 or 32, inverse 0 or 1 and blocked 0 to 3, got {}, {} and {}",
             p.radix, p.inverse, p.blocked
         ));
     }
@@ -425,28 +421,24 @@ pub static SPEC: KernelSpec = KernelSpec {
         texture::<8>("texture8"),
         texture::<16>("texture16"),
         texture::<32>("texture32"),
-        texture::<64>("texture64"),
         filter::<2>("filter2"),
         filter::<3>("filter3"),
         filter::<4>("filter4"),
         filter::<8>("filter8"),
         filter::<16>("filter16"),
         filter::<32>("filter32"),
-        filter::<64>("filter64"),
         vec4::<2>("vec4_2"),
         vec4::<3>("vec4_3"),
         vec4::<4>("vec4_4"),
         vec4::<8>("vec4_8"),
         vec4::<16>("vec4_16"),
         vec4::<32>("vec4_32"),
-        vec4::<64>("vec4_64"),
         plain::<2>("plain2"),
         plain::<3>("plain3"),
         plain::<4>("plain4"),
         plain::<8>("plain8"),
         plain::<16>("plain16"),
         plain::<32>("plain32"),
-        plain::<64>("plain64"),
     ]),
     cuda: OnCuda::Absent { reason: "whole transforms become cuFFT plans when the CUDA backend is built" },
     reference: reference!(reference),
@@ -532,13 +524,6 @@ pub static SPEC: KernelSpec = KernelSpec {
         .without(WITHOUT)
         .filled(of::<32, 3>()),
         Case::new(
-            "radix64",
-            &[("b", 1), ("h", 2), ("o", 3), ("n", 100), ("a", 8), ("t", 2), ("g", 28), ("l", 128), ("e", 8)],
-            with::<64>,
-        )
-        .without(WITHOUT)
-        .filled(of::<64, 2>()),
-        Case::new(
             "filter32",
             &[
                 ("b", 1),
@@ -556,24 +541,6 @@ pub static SPEC: KernelSpec = KernelSpec {
             || Params { radix: 32, channels: 4, ..Params::default() }.to_bytes(),
         )
         .filled(of::<32, 2>()),
-        Case::new(
-            "filter64",
-            &[
-                ("b", 1),
-                ("h", 2),
-                ("o", 1),
-                ("n", 33),
-                ("a", 8),
-                ("t", 1),
-                ("g", 28),
-                ("r", 2),
-                ("f", 128),
-                ("l", 33),
-                ("e", 8),
-            ],
-            || Params { radix: 64, channels: 4, ..Params::default() }.to_bytes(),
-        )
-        .filled(of::<64, 1>()),
         Case::new(
             "large_values",
             &[("b", 1), ("h", 1), ("o", 1), ("n", 16), ("a", 4), ("t", 1), ("g", 8), ("l", 16), ("e", 4)],

@@ -66,11 +66,12 @@ pub fn words_moved(passes: &[Pass], sides: [u32; 3]) -> u64 {
     passes.iter().map(moved).sum()
 }
 
-/// The same with radices up to 64, where a device would rather hold many numbers in registers (or in its first cache) than
-/// pass over memory once more: software drivers. As few passes as can be, as equal as they can be.
+/// The same with radices up to 32, where a device would rather hold many numbers in registers (or in its first cache) than
+/// pass over memory once more: software drivers. As few passes as can be, as equal as they can be. Not up to 64: on llvmpipe two
+/// such passes took as long as three of 16.
 fn wide_radices(length: u32) -> Vec<u32> {
     let twos = length.trailing_zeros();
-    let passes = twos.div_ceil(6);
+    let passes = twos.div_ceil(5);
     let mut list: Vec<u32> = (0..passes).map(|i| 1 << ((twos + i) / passes)).collect();
     let threes = radices(length).unwrap_or_default().into_iter().filter(|r| *r == 3);
     list.extend(threes);
@@ -87,8 +88,7 @@ pub fn powers(radix: u32) -> &'static [u32] {
     match radix {
         0..=4 => &[1, 2],
         5..=16 => &[1, 2, 4, 8],
-        17..=32 => &[1, 2, 3, 4, 5, 6, 7, 8, 16, 24],
-        _ => &[1, 2, 3, 4, 5, 6, 7, 8, 16, 24, 32, 40, 48, 56],
+        _ => &[1, 2, 3, 4, 5, 6, 7, 8, 16, 24],
     }
 }
 

@@ -73,7 +73,8 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
     let features = features(budget / per_channel);
     // The features are what the budget cuts; all their channels go together.
     let uncut = Caps { memory_budget: u64::MAX, ..caps };
-    let slice = Slice { features, cut: Cut::of(&passes, &grid, toeplitz_lift::channels(features, e), &uncut) };
+    let slice =
+        Slice { features, cut: Cut::of(&passes, &grid, toeplitz_lift::channels(features, e), &uncut) };
     let bytes = per_channel * u64::from(slice.cut.width);
     let mut twiddles = Twiddles::default();
     let mut some = |graph: &mut Graph, task: Task| {

@@ -243,6 +243,19 @@ fn axis_decays(rates: &[[f32; 3]], h: u32) -> Result<HostTensor> {
 
 /// How many keys of its segment lie at or before each of n tokens, and at or after it; 0, 0 for a token of no segment.
 fn reach_of(offsets: &[u32], n: u32) -> Result<HostTensor> {
+    check_segments(offsets, n)?;
+    let mut reach = vec![0; 2 * n as usize];
+    for (start, end) in offsets.iter().zip(&offsets[1..]) {
+        for i in *start..*end {
+            reach[2 * i as usize] = i - start + 1;
+            reach[2 * i as usize + 1] = end - i;
+        }
+    }
+    HostTensor::new([1, 1, n, 2], HostData::U32(reach))
+}
+
+/// Whether offsets of packed sequences ascend and stay within the tokens.
+pub(super) fn check_segments(offsets: &[u32], n: u32) -> Result<()> {
     let wrong = |index: usize, expected: String, got: u32| {
         Error::value(
             format!("segments[{index}]"),
@@ -270,12 +283,5 @@ fn reach_of(offsets: &[u32], n: u32) -> Result<HostTensor> {
         let index = offsets.iter().position(|&x| x > n).unwrap_or(offsets.len() - 1);
         return Err(wrong(index, format!("at most the {n} tokens"), offsets[index]));
     }
-    let mut reach = vec![0; 2 * n as usize];
-    for (start, end) in offsets.iter().zip(&offsets[1..]) {
-        for i in *start..*end {
-            reach[2 * i as usize] = i - start + 1;
-            reach[2 * i as usize + 1] = end - i;
-        }
-    }
-    HostTensor::new([1, 1, n, 2], HostData::U32(reach))
+    Ok(())
 }

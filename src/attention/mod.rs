@@ -19,6 +19,7 @@ mod exact;
 mod features;
 mod landmarks;
 mod linear;
+mod masked;
 
 use crate::error::{Error, Result};
 use crate::graph::{Graph, PassId};
@@ -28,6 +29,7 @@ pub use exact::{ExactAttended, ExactAttention, ExactNormalisation, Similarity, e
 pub use features::{FeatureMap, Published, Role};
 pub use landmarks::Landmarks;
 pub use linear::{LinearAttended, LinearAttention, ScanMask, Stepped, rows_without_keys};
+pub use masked::{Mask, MaskedAttended, MaskedAttention};
 
 /// The similarity of a query and a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,10 +7,10 @@
 //! * [`RelativeTable`] and [`Toeplitz`]: weights by relative position on grids, by FFT.
 //! * [`operator`]: the trait, and the combinations that stay fast.
 
-// pub mod operator;
+pub mod operator;
 pub mod spec;
 pub mod table;
 
-// pub use operator::{Dense, Exactness, MaskOperator, Toeplitz};
+pub use operator::{Dense, Exactness, MaskOperator, Toeplitz};
 pub use spec::{MaskSpec, ToeplitzSpec};
 pub use table::{Distance, Profile, RelativeTable, Support};

@@ -11,7 +11,8 @@ use crate::kernel::NoParams;
 use crate::kernels::attention::exact_attention::head;
 use crate::kernels::elementwise::weighted_sum;
 use crate::kernels::linalg::{matmul, row_affine, scale_rows};
-use crate::kernels::mask::toeplitz_product;
+use crate::kernels::mask::grid::Grid;
+use crate::kernels::mask::{toeplitz_product, toeplitz_spectrum};
 use crate::tensor::{DType, HostTensor, Tensor};
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -112,14 +113,24 @@ impl Toeplitz {
     fn record(&self, graph: &mut Graph, x: Tensor, transpose: bool) -> Result<Tensor> {
         check(self, x)?;
         let table = graph.constant("mask table", self.0.tensor()?);
-        toeplitz_product::record(graph, "M x", x, table, self.0.sides(), transpose)
+        let out = graph.transient("M x", x.shape(), DType::F32);
+        let grid = Grid { sides: self.0.sides(), torus: false, transpose };
+        graph.pass(
+            &toeplitz_product::SPEC,
+            &toeplitz_spectrum::Params::of(&grid),
+            &[Some(x), Some(table), Some(out)],
+        )?;
+        Ok(out)
     }
 }
 
 impl MaskOperator for Toeplitz {
     fn describe(&self) -> String {
         let sides: Vec<String> = self.0.sides().iter().filter(|n| **n > 1).map(u32::to_string).collect();
-        format!("table of relative positions on {} tokens", if sides.is_empty() { "1".into() } else { sides.join(" × ") })
+        format!(
+            "table of relative positions on {} tokens",
+            if sides.is_empty() { "1".into() } else { sides.join(" × ") }
+        )
     }
 
     fn tokens(&self) -> u32 {
@@ -139,7 +150,8 @@ impl MaskOperator for Toeplitz {
     }
 
     fn flop(&self) -> f64 {
-        let padded: f64 = self.0.sides().iter().map(|&n| f64::from((2 * n - 1).next_power_of_two())).product();
+        let padded: f64 =
+            self.0.sides().iter().map(|&n| f64::from((2 * n - 1).next_power_of_two())).product();
         // Two real channels share a complex transform there and back.
         5.0 * padded * padded.log2().max(1.0) + 3.0 * padded
     }
@@ -153,7 +165,9 @@ impl MaskOperator for Toeplitz {
     }
 
     fn parameter_gradient(&self) -> ParameterGradient {
-        ParameterGradient::Declared("df[o] = Σ_c Σ_{i−j=o} dY_ic D_jc: a cross-correlation summed over channels, by the same FFT")
+        ParameterGradient::Declared(
+            "df[o] = Σ_c Σ_{i−j=o} dY_ic D_jc: a cross-correlation summed over channels, by the same FFT",
+        )
     }
 
     fn table(&self) -> Option<&RelativeTable> {
@@ -183,7 +197,12 @@ impl Dense {
         if let Some(at) = weights.iter().position(|x| !(x.is_finite() && *x >= 0.0)) {
             let n = tokens as usize;
             let what = format!("weight of query {}, key {} of head {}", at / n % n, at % n, at / n / n);
-            return Err(Error::value(what, "a finite number of at least 0", weights[at], "use 0 for what must not be seen"));
+            return Err(Error::value(
+                what,
+                "a finite number of at least 0",
+                weights[at],
+                "use 0 for what must not be seen",
+            ));
         }
         Ok(Self { heads, tokens, weights })
     }
@@ -199,7 +218,8 @@ impl Dense {
     fn record(&self, graph: &mut Graph, x: Tensor, transpose: u32) -> Result<Tensor> {
         check(self, x)?;
         let n = self.tokens;
-        let matrix = graph.constant("mask matrix", HostTensor::f32([1, self.heads, n, n], self.weights.clone())?);
+        let matrix =
+            graph.constant("mask matrix", HostTensor::f32([1, self.heads, n, n], self.weights.clone())?);
         let params = matmul::Params { transpose_a: transpose, ..Default::default() };
         matmul::record(graph, "M x", matmul::Inputs::new(matrix, x), params)
     }
@@ -269,7 +289,12 @@ impl Sum {
         }
     }
 
-    fn record(&self, graph: &mut Graph, x: Tensor, one: impl Fn(&dyn MaskOperator, &mut Graph) -> Result<Tensor>) -> Result<Tensor> {
+    fn record(
+        &self,
+        graph: &mut Graph,
+        x: Tensor,
+        one: impl Fn(&dyn MaskOperator, &mut Graph) -> Result<Tensor>,
+    ) -> Result<Tensor> {
         check(self, x)?;
         let mut sum: Option<Tensor> = None;
         for mask in &self.0 {
@@ -343,12 +368,26 @@ impl LowRank {
         if rank == 0 || left.len() as u64 != wanted || right.len() as u64 != wanted {
             let got = format!("{} and {} entries", left.len(), right.len());
             let expected = format!("twice {tokens} × {rank} entries, rank at least 1");
-            return Err(Error::value("factors of a low-rank mask", expected, got, "give a row per token in both"));
+            return Err(Error::value(
+                "factors of a low-rank mask",
+                expected,
+                got,
+                "give a row per token in both",
+            ));
         }
         for (name, factor) in [("left", &left), ("right", &right)] {
             if let Some(at) = factor.iter().position(|x| !(x.is_finite() && *x >= 0.0)) {
-                let what = format!("entry {} of column {} of the {name} factor", at / rank as usize, at % rank as usize);
-                return Err(Error::value(what, "a finite number of at least 0", factor[at], "use 0 for what must not be seen"));
+                let what = format!(
+                    "entry {} of column {} of the {name} factor",
+                    at / rank as usize,
+                    at % rank as usize
+                );
+                return Err(Error::value(
+                    what,
+                    "a finite number of at least 0",
+                    factor[at],
+                    "use 0 for what must not be seen",
+                ));
             }
         }
         Ok(Self { tokens, rank, left, right })
@@ -373,7 +412,12 @@ impl LowRank {
     /// Errors: more global tokens than tokens.
     pub fn border(tokens: u32, globals: u32) -> Result<Self> {
         if globals > tokens {
-            return Err(Error::value("global tokens", format!("at most {tokens}"), globals, "they are part of the tokens"));
+            return Err(Error::value(
+                "global tokens",
+                format!("at most {tokens}"),
+                globals,
+                "they are part of the tokens",
+            ));
         }
         let global = |t: u32| f32::from(u8::from(t < globals));
         let left = (0..tokens).flat_map(|t| [global(t), 1.0 - global(t)]).collect();
@@ -457,7 +501,14 @@ impl Scaled {
         Ok(Self { mask, by })
     }
 
-    fn record(&self, graph: &mut Graph, x: Tensor, out: &[f32], inside: &[f32], transpose: bool) -> Result<Tensor> {
+    fn record(
+        &self,
+        graph: &mut Graph,
+        x: Tensor,
+        out: &[f32],
+        inside: &[f32],
+        transpose: bool,
+    ) -> Result<Tensor> {
         check(self, x)?;
         let mut factor = |name: &str, data: &[f32]| -> Result<Tensor> {
             let host = HostTensor::f32([1, 1, self.by.tokens, self.by.rank], data.to_vec())?;
@@ -516,7 +567,9 @@ impl MaskOperator for Scaled {
     }
 
     fn parameter_gradient(&self) -> ParameterGradient {
-        ParameterGradient::Declared("the mask's own with diag(aₖ) dY and diag(bₖ) D, summed over k; daₖ = rows of dY · M diag(bₖ) D")
+        ParameterGradient::Declared(
+            "the mask's own with diag(aₖ) dY and diag(bₖ) D, summed over k; daₖ = rows of dY · M diag(bₖ) D",
+        )
     }
 }
 
@@ -534,9 +587,15 @@ impl BlockDiagonal {
         let heads = blocks.iter().map(|m| m.heads()).max().unwrap_or(0);
         let tokens = blocks.iter().try_fold(0_u32, |sum, m| sum.checked_add(m.tokens()));
         if heads == 0 || tokens.is_none() || blocks.iter().any(|m| ![1, heads].contains(&m.heads())) {
-            let got: Vec<String> = blocks.iter().map(|m| format!("{} ({} heads)", m.describe(), m.heads())).collect();
+            let got: Vec<String> =
+                blocks.iter().map(|m| format!("{} ({} heads)", m.describe(), m.heads())).collect();
             let expected = "at least one block, each with 1 or the same number of heads";
-            return Err(Error::value("blocks of a mask", expected, got.join("; "), "give masks of equal heads"));
+            return Err(Error::value(
+                "blocks of a mask",
+                expected,
+                got.join("; "),
+                "give masks of equal heads",
+            ));
         }
         Ok(Self { blocks })
     }
@@ -557,9 +616,14 @@ impl BlockDiagonal {
                 }
                 let part = head(graph, x, at, rows.clone())?;
                 let one = OneHead { mask: Arc::clone(block), head: at.1 };
-                let product = if transpose { one.apply_transposed(graph, part)? } else { one.apply(graph, part)? };
+                let product =
+                    if transpose { one.apply_transposed(graph, part)? } else { one.apply(graph, part)? };
                 let place = head(graph, out, at, rows)?;
-                graph.pass(&row_affine::SPEC, &NoParams {}, &[Some(product), None, None, None, Some(place)])?;
+                graph.pass(
+                    &row_affine::SPEC,
+                    &NoParams {},
+                    &[Some(product), None, None, None, Some(place)],
+                )?;
             }
         }
         Ok(out)
@@ -625,7 +689,12 @@ impl OneHead {
     /// Errors: a head that it does not have.
     pub fn new(mask: SharedMask, head: u32) -> Result<Self> {
         if mask.heads() > 1 && head >= mask.heads() {
-            return Err(Error::value("head of a mask", format!("below {}", mask.heads()), head, "heads count from 0"));
+            return Err(Error::value(
+                "head of a mask",
+                format!("below {}", mask.heads()),
+                head,
+                "heads count from 0",
+            ));
         }
         Ok(Self { mask, head })
     }

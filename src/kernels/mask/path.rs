@@ -70,8 +70,8 @@ struct Costs {
 /// Measured: software drivers on two processor cores. For GPUs reckoned from arithmetic and memory bandwidth of a middling card.
 fn costs(driver: Driver) -> Costs {
     match driver {
-        Driver::Llvmpipe => Costs { pair: 1.2, pair_column: 0.10, word: 1.1, fixed: 1.5e6 },
-        Driver::SwiftShader => Costs { pair: 4.0, pair_column: 0.30, word: 2.0, fixed: 1.5e6 },
+        Driver::Llvmpipe => Costs { pair: 2.0, pair_column: 0.165, word: 0.6, fixed: 5e5 },
+        Driver::SwiftShader => Costs { pair: 12.0, pair_column: 0.9, word: 2.7, fixed: 2e6 },
         Driver::Gpu => Costs { pair: 5e-4, pair_column: 3e-4, word: 0.02, fixed: 1e5 },
     }
 }

@@ -4,8 +4,6 @@
 //! `data/masking/` holds inputs in f32 and results that two f64 computations agree on; the tolerances are four times the error
 //! of a plain f32 evaluation, at least 1e-6.
 
-#![cfg(feature = "cli")]
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wgattn::arrays::{self, Array, ArrayData};

@@ -7,7 +7,7 @@ use wgattn::backend::{Backend, cpu::CpuBackend};
 use wgattn::graph::Graph;
 use wgattn::kernels::mask::path::Path;
 use wgattn::mask::operator::{
-    BlockDiagonal, Dense, LowRank, Scaled, SharedMask, Sum, Toeplitz, bordered, hadamard,
+    BlockDiagonal, Dense, LowRank, Scaled, SharedMask, Sum, Toeplitz, attend, bordered, hadamard,
 };
 use wgattn::mask::{Distance, MaskOperator, Profile, RelativeTable};
 use wgattn::random::{gaussian, philox};
@@ -372,6 +372,29 @@ fn operators_are_what_their_weights_say() {
         let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
         let (left, right) = (dot(&product, &y.to_f64()), dot(&values, &back));
         assert!((left - right).abs() < 1e-4, "{} on {name}: {left} against {right}", mask.describe());
+    }
+}
+
+#[test]
+fn attention_under_an_operator_is_that_of_its_weights() {
+    let sample = Sample::new(2, 12, 0.5);
+    let masks: [SharedMask; 3] = [
+        bordered(Arc::new(Toeplitz(lopsided(&[2, 5], 1))), 2).expect("a border"),
+        Arc::new(Toeplitz(lopsided(&[3, 4], 2))),
+        Arc::new(LowRank::ones(12).expect("ones")),
+    ];
+    for (mask, (name, backend)) in masks.iter().flat_map(|m| devices().into_iter().map(move |d| (m, d))) {
+        let mut graph = Graph::new("attention under an operator");
+        let inputs = [&sample.q, &sample.k, &sample.v].map(|x| (graph.input("x", x.shape(), DType::F32), x));
+        let [q, k, v] = inputs.map(|(t, _)| t);
+        let out = attend(&mut graph, mask.as_ref(), (q, k, v), Masks::default(), 3).expect("it records");
+        graph.output(out).expect("an output");
+        let mut program = backend.compile(&graph).expect("it compiles");
+        inputs.iter().for_each(|(t, x)| program.write(*t, x).expect("it is written"));
+        program.run().expect("it runs");
+        let got = program.read(out).expect("it is read").to_f64();
+        let error = error(&got, &sample.exact(|h, i, j| mask.weight(h, i, j)));
+        assert!(error < 4e-6, "{} on {name}: {error:e}", mask.describe());
     }
 }
 

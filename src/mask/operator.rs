@@ -5,12 +5,14 @@
 //! [`Dense`] is there for whoever wants N² all the same.
 
 use super::table::RelativeTable;
+use crate::attention::Masks;
 use crate::error::{Error, Result};
 use crate::graph::Graph;
 use crate::kernel::NoParams;
 use crate::kernels::attention::exact_attention::head;
 use crate::kernels::elementwise::weighted_sum;
 use crate::kernels::linalg::{matmul, row_affine, scale_rows};
+use crate::kernels::linear::{contract_rows, divide_rows, outer_rows};
 use crate::kernels::mask::grid::Grid;
 use crate::kernels::mask::{toeplitz_product, toeplitz_spectrum};
 use crate::tensor::{DType, HostTensor, Tensor};
@@ -751,6 +753,49 @@ impl MaskOperator for OneHead {
     fn parameter_gradient(&self) -> ParameterGradient {
         self.mask.parameter_gradient()
     }
+}
+
+/// Linear attention under any mask operator: (M ⊙ q kᵀ) v, rows divided by their sums (method: topological masking, 1.2). Features are
+/// taken `slice` at a time, so that 2 n · slice · (e + 1) numbers per head are alive at once.
+///
+/// `q`, `k` `[b, h, n, r]` mapped and non-negative, `v` `[b, h, n, e]`; the result is `[b, h, n, e]`, zeros where a row sees no key. A mask with
+/// [`Exactness::Noise`] may spoil rows with small sums: for tables [`MaskedAttention`](crate::attention::MaskedAttention) has a guard.
+///
+/// Errors: other tokens or heads; a slice of 0.
+pub fn attend(
+    graph: &mut Graph,
+    mask: &dyn MaskOperator,
+    (q, k, v): (Tensor, Tensor, Tensor),
+    masks: Masks,
+    slice: u32,
+) -> Result<Tensor> {
+    if slice == 0 {
+        return Err(Error::value("features at a time", "at least 1", slice, "8 is a good start"));
+    }
+    let [b, h, n, r, e] = [k.dim(0), k.dim(1), k.dim(2), k.dim(3), v.dim(3)];
+    let mut sum = None;
+    for first in (0..r).step_by(slice as usize) {
+        let channels = slice.min(r - first) * (e + 1);
+        let lifted = graph.transient("keys times values", [b, h, n, channels], DType::F32);
+        graph.pass(
+            &outer_rows::SPEC,
+            &outer_rows::Params { first },
+            &[Some(k), Some(v), masks.keys, Some(lifted)],
+        )?;
+        let masked = mask.apply(graph, lifted)?;
+        let next = graph.transient("sums", [b, h, n, e + 1], DType::F32);
+        graph.pass(
+            &contract_rows::SPEC,
+            &contract_rows::Params { first },
+            &[Some(q), Some(masked), sum, Some(next)],
+        )?;
+        sum = Some(next);
+    }
+    let sums =
+        sum.ok_or_else(|| Error::value("features", "at least 1", r, "choose a feature map with features"))?;
+    let out = graph.transient("attended", [b, h, n, e], DType::F32);
+    graph.pass(&divide_rows::SPEC, &NoParams {}, &[Some(sums), masks.queries, Some(out), None])?;
+    Ok(out)
 }
 
 /// A mask of the later tokens with `globals` tokens in front that see and are seen by everything (CLS tokens, registers).

@@ -937,3 +937,41 @@ fn absurd_heads_and_contradictions_are_refused() {
         .refused(&["--lambda", "softmax"]);
     folder.run(&["shaders", "gram/nosuch"]).refused(&["gram", "nosuch", "plain"]);
 }
+
+#[test]
+fn a_mask_is_painted_over_a_picture_and_over_a_bare_grid() {
+    let folder = Folder::new("mask");
+    let cat = folder.picture("cat.png", 160, 120);
+    let run = folder
+        .run(&["mask", "toeplitz:window,size=2,distance=linf", &cat, "--at", "80,60", "--raw", "m.npy"])
+        .done();
+    assert!(run.stdout.contains("sees         25 of 300 keys"), "{}", run.stdout);
+    assert_eq!(image::open(folder.at("mask.png")).expect("a picture").height(), 120);
+    assert_eq!(arrays::read(folder.at("m.npy")).expect("an array")[arrays::NPY_NAME].shape, [1, 15, 20]);
+    folder
+        .run(&[
+            "mask", "causal", "--grid", "3x4", "--at", "1,1", "--raw", "r.npy", "--matrix", "all.npy",
+            "--json",
+        ])
+        .done();
+    let numbers = |file: &str| match &arrays::read(folder.at(file)).expect("an array")[arrays::NPY_NAME].data
+    {
+        ArrayData::F32(x) => x.clone(),
+        other => panic!("{}", other.dtype()),
+    };
+    let row: Vec<f32> = (0..12).map(|t| f32::from(u8::from(t <= 5))).collect();
+    assert_eq!(numbers("r.npy"), row);
+    assert_eq!(numbers("all.npy")[5 * 12..6 * 12], row);
+    let refused: [(&[&str], &[&str]); 7] = [
+        (&["mask", "toeplitz:gaus", "--grid", "3x4", "--at", "0,0"], &["gaus", "gauss"]),
+        (&["mask", "causal", "--at", "0,0"], &["picture", "--grid"]),
+        (&["mask", "causal", "--grid", "3x4", "--at", "4,0"], &["4,0", "below 4"]),
+        (&["mask", "causal", "--grid", "0x4", "--at", "0,0"], &["ROWSxCOLS"]),
+        (&["mask", "causal", &cat, "--at", "160,0"], &["160"]),
+        (&["mask", "causal", &cat, "--at", "0,0", "--out", &cat], &["input itself"]),
+        (&["mask", "causal", "--grid", "200x200", "--at", "0,0", "--matrix", "big.npy"], &["40000", "--raw"]),
+    ];
+    for (arguments, parts) in refused {
+        folder.run(arguments).refused(parts);
+    }
+}

@@ -148,7 +148,8 @@ fn some_rows(backend: &dyn Backend, inputs: &Inputs, rows: &[u32]) -> Vec<f64> {
     let listed = graph.input("list", list.shape(), DType::U32);
     writes.push((listed, list));
     let out = graph.transient("out", [rows.len() as u32, x.v.dim(3)], DType::F32);
-    let args = [Some(x.q), Some(x.k), Some(x.v), x.table, x.key_mask, x.segment, Some(listed), Some(out)];
+    let args =
+        [Some(x.q), Some(x.k), Some(x.v), x.table, x.key_mask, x.segment, Some(listed), None, Some(out)];
     graph.pass(&relative_rows::SPEC, &inputs.params, &args).expect("the shapes fit");
     outputs(backend, graph, &writes, &[out])[0].to_f64()
 }
@@ -453,7 +454,17 @@ fn rows_that_noise_may_spoil_are_computed_again() {
         let params = noise_guard::Params { log2_length: 10.0, ..noise_guard::Params::default() };
         graph.pass(&noise_guard::SPEC, &params, &args).expect("the shapes fit");
         let again = graph.transient("rows", [n, e], DType::F32);
-        let args = [Some(x.q), Some(x.k), Some(x.v), x.table, x.key_mask, x.segment, Some(list), Some(again)];
+        let args = [
+            Some(x.q),
+            Some(x.k),
+            Some(x.v),
+            x.table,
+            x.key_mask,
+            x.segment,
+            Some(list),
+            Some(dispatch),
+            Some(again),
+        ];
         graph.pass(&relative_rows::SPEC, &inputs.params, &args).expect("the shapes fit");
         let out = graph.transient("out", [1, 1, n, e], DType::F32);
         let args = [Some(spoilt), Some(slot), Some(again), None, Some(out)];

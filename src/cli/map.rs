@@ -114,7 +114,7 @@ enum NormaliseArg {
     Softpp,
 }
 
-fn parse_pixel(text: &str) -> Result<UVec2, String> {
+pub(super) fn parse_pixel(text: &str) -> Result<UVec2, String> {
     let (x, y) = text.split_once(',').ok_or("expected X,Y such as 120,80")?;
     let number =
         |t: &str| t.trim().parse::<u32>().map_err(|e| format!("{t:?}: {e}; expected X,Y such as 120,80"));

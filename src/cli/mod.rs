@@ -9,6 +9,7 @@ mod eval;
 #[cfg(feature = "explorer")]
 mod explore;
 mod map;
+mod mask;
 mod shaders;
 
 use crate::words::{plain, told};
@@ -28,6 +29,8 @@ struct Cli {
 enum Command {
     /// Draw the attention of clicked pixels over photographs
     Map(map::Args),
+    /// Draw the weights of a mask over a picture or a grid
+    Mask(mask::Args),
     /// Open the explorer: a window with live attention maps
     #[cfg(feature = "explorer")]
     Explore(explore::Args),
@@ -147,6 +150,7 @@ pub fn main() -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Map(args) => map::run(&args),
+        Command::Mask(args) => mask::run(&args),
         #[cfg(feature = "explorer")]
         Command::Explore(args) => match explore::run(&args) {
             Ok(Some(code)) => return code,

@@ -8,7 +8,7 @@
 //! toeplitz:gauss,size=8,distance=l2,torus,causal
 //! ```
 
-use super::table::{Distance, Profile, RelativeTable};
+use super::table::{Distance, Profile, RelativeTable, grid};
 use crate::error::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
@@ -79,6 +79,29 @@ impl ToeplitzSpec {
 
 const DISTANCES: [(&str, Distance); 3] =
     [("l1", Distance::L1), ("l2", Distance::L2), ("linf", Distance::LInf)];
+
+impl MaskSpec {
+    /// The weights as a table for a grid (`[n]`, `[rows, cols]` or three sides): every mask here depends on the offset alone, those by
+    /// raster order too, because the offset tells how far apart two tokens are in that order.
+    ///
+    /// Errors: sizes that are not above 0, a grid without tokens.
+    pub fn table(&self, sides: &[u32]) -> Result<RelativeTable> {
+        let [_, rows, cols] = grid(sides)?.map(f64::from);
+        let raster = |[a, b, c]: [i64; 3]| (a as f64 * rows + b as f64) * cols + c as f64;
+        match *self {
+            Self::None => RelativeTable::ones(sides),
+            Self::Causal => RelativeTable::causal(sides),
+            Self::Decay { gamma, both } => RelativeTable::from_fn(sides, 1, |_, offset| {
+                let distance = raster(offset);
+                if distance < 0.0 && !both { 0.0 } else { gamma.powf(distance.abs()) }
+            }),
+            Self::Separable { rows, cols } => RelativeTable::from_fn(sides, 1, |_, [_, b, c]| {
+                (-(b.abs() as f64) / rows - c.abs() as f64 / cols).exp()
+            }),
+            Self::Toeplitz(spec) => spec.table(sides),
+        }
+    }
+}
 
 fn names<T>(list: &[(&str, T)]) -> String {
     list.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")

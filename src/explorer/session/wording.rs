@@ -55,6 +55,7 @@ fn field_at(text: &str) -> String {
             }
             continue;
         }
+        let depth = levels.len();
         match (letter, levels.last_mut()) {
             ('"', _) => {
                 quoted.clear();
@@ -65,7 +66,7 @@ fn field_at(text: &str) -> String {
             ('{', _) => levels.push(Level::Object(String::new())),
             ('[', _) => levels.push(Level::List(0)),
             // An error is told at the end of what is wrong: what was opened last is still meant.
-            ('}' | ']', _) if levels.len() > 1 => {
+            ('}' | ']', _) if depth > 1 => {
                 levels.pop();
             }
             _ => {}

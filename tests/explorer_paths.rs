@@ -3,7 +3,7 @@
 
 mod explorer_driver;
 
-use eframe::egui::{Key, Modifiers, OutputCommand, vec2};
+use eframe::egui::{Event, Key, Modifiers, OutputCommand, vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 use explorer_driver::{drawn, explorer, file, open, settle};
@@ -33,7 +33,7 @@ fn keep(harness: &mut Harness<'_, App>, name: &str) {
 fn answer(harness: &mut Harness<'_, App>, text: &str) {
     harness.key_press_modifiers(Modifiers::COMMAND, Key::A);
     harness.step();
-    harness.event(eframe::egui::Event::Text(text.into()));
+    harness.event(Event::Text(text.into()));
     harness.step();
     press(harness, Key::Enter);
 }
@@ -132,7 +132,14 @@ fn sessions_name_their_source_from_anywhere() {
 
 /// What was copied by Ctrl+Shift+C.
 fn copied(harness: &mut Harness<'_, App>) -> Option<String> {
-    harness.key_press_modifiers(Modifiers::COMMAND | Modifiers::SHIFT, Key::C);
+    // One event is one frame; what was copied is in the output of that frame alone.
+    harness.event(Event::Key {
+        key: Key::C,
+        physical_key: None,
+        pressed: true,
+        repeat: false,
+        modifiers: Modifiers::COMMAND | Modifiers::SHIFT,
+    });
     harness.step();
     harness.output().platform_output.commands.iter().find_map(|command| match command {
         OutputCommand::CopyText(text) => Some(text.clone()),

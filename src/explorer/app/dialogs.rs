@@ -263,7 +263,7 @@ impl PathField {
             .id(egui::Id::unique("path field"))
             .open(&mut open)
             .collapsible(false)
-            .resizable(false)
+            .auto_sized()
             .anchor(egui::Align2::CENTER_CENTER, egui::Vec2::ZERO)
             .show(ctx, |ui| {
                 ui.set_width(width);
@@ -293,7 +293,9 @@ impl PathField {
                     ui.colored_label(ui.visuals().error_fg_color, error);
                 }
                 ui.add_space(4.0);
-                ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+                // A row of buttons' height: otherwise they would stand in the middle of all the room there is.
+                let row = egui::vec2(ui.available_width(), ui.spacing().interact_size.y);
+                ui.allocate_ui_with_layout(row, egui::Layout::right_to_left(egui::Align::Center), |ui| {
                     let name = if self.purpose.target().is_some() { "Save" } else { "Open" };
                     if ui.button(name).clicked() {
                         decision = Some(Decision::Accept);

@@ -43,6 +43,16 @@ fn press(harness: &mut Harness<'_, App>, key: Key) {
     harness.run_steps(3);
 }
 
+/// Steps until that picture is in sight: it is read on a thread of its own.
+fn wait_for(harness: &mut Harness<'_, App>, name: &str) {
+    let start = Instant::now();
+    while harness.state().picture_name().as_deref() != Some(name) {
+        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", harness.state().picture_name());
+        std::thread::sleep(Duration::from_millis(10));
+        harness.step();
+    }
+}
+
 fn menu(harness: &mut Harness<'_, App>, entry: &str) {
     harness.get_by_label("File").click();
     harness.run_steps(2);
@@ -88,8 +98,8 @@ fn files_are_saved_and_opened_without_dialogs_of_the_system() {
     answer(&mut harness, &file("field-missing.png").display().to_string());
     assert!(harness.query_by_label("Open file").is_some(), "nothing of that name");
     answer(&mut harness, &other);
+    wait_for(&mut harness, "field-other.png");
     settle(&mut harness);
-    assert_eq!(harness.state().picture_name().as_deref(), Some("field-other.png"));
 
     // The view is drawn first and written then.
     let view = file("field-view.png");
@@ -173,12 +183,7 @@ fn the_copied_command_works_from_any_folder() {
     }
     let mut harness = explorer(&[&folder.display().to_string()]);
     press(&mut harness, Key::PageDown);
-    let start = Instant::now();
-    while harness.state().picture_name().as_deref() != Some("2.png") {
-        assert!(start.elapsed() < Duration::from_secs(20));
-        std::thread::sleep(Duration::from_millis(10));
-        harness.step();
-    }
+    wait_for(&mut harness, "2.png");
     settle(&mut harness);
     let command = copied(&mut harness).expect("a command");
     let expected = format!("'{}'", folder.join("2.png").display());

@@ -89,6 +89,12 @@ pub fn keep_input(input: Option<&Path>, target: &Path) -> Outcome {
     }
 }
 
+/// Refuses a file that cannot be written, before anything is made for it.
+pub(super) fn check(path: &Path, known: &[&str], expected: &'static str) -> Outcome {
+    suffix(path, known, expected)?;
+    crate::whole_file::check_target(path).map_err(|reason| ExportError::Write { path: path.into(), reason })
+}
+
 /// Saves the view as it was seen: `.png`.
 pub fn view(path: &Path, seen: &ColorImage) -> Outcome {
     suffix(path, &["png"], ".png")?;

@@ -39,7 +39,9 @@ impl App {
         if self.screenshot.is_none() {
             return;
         }
-        if let Some(why) = self.source_error.clone().or_else(|| self.failure.clone()) {
+        if let Some(why) =
+            self.start_failure.clone().or_else(|| self.source_error.clone()).or_else(|| self.failure.clone())
+        {
             if let Ok(mut ending) = self.ending.lock() {
                 ending.failure = Some(why);
             }

@@ -1,6 +1,6 @@
 //! What stands around the views and over them: menus, status bar, controls, the probe and the windows.
 
-use super::{App, NEWS};
+use super::App;
 use crate::explorer::actions::{self, Action};
 use crate::explorer::panel::{self, PanelFacts};
 use crate::explorer::status::{self, Busy, SourceState, StatusFacts, StatusRequest};
@@ -62,11 +62,8 @@ impl App {
         egui::Panel::bottom("status").frame(self.ground(ui, true)).show(ui, |ui| {
             if let Some(why) = self.source_error.as_ref().or(self.failure.as_ref()) {
                 ui.colored_label(ui.visuals().error_fg_color, why);
-            } else if let Some((news, since)) = &self.news
-                && since.elapsed() < NEWS
-            {
-                ui.label(news);
-                ui.ctx().request_repaint_after(NEWS.saturating_sub(since.elapsed()));
+            } else {
+                self.news_line(ui);
             }
             match status::bar(ui, &facts) {
                 Some(StatusRequest::Cancel) => self.engine.cancel(),

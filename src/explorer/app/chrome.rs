@@ -12,6 +12,17 @@ use crate::source::Kind;
 use eframe::egui;
 use std::time::Duration;
 
+/// From when on the status bar says how long work still takes.
+const TELL_LEFT: Duration = Duration::from_secs(3);
+
+/// A time as people say it: `40 s`, `5 min`.
+fn rough(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ ..90 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds.div_ceil(60)),
+    }
+}
+
 impl App {
     pub(super) fn source_state(&self) -> SourceState {
         let Some(player) = &self.player else { return SourceState::Still };
@@ -34,7 +45,10 @@ impl App {
         facts.source = self.source_state();
         facts.dropped = self.player.as_ref().map(|p| p.status().dropped);
         facts.busy = self.engine.progress().filter(|p| p.since > Duration::from_millis(300)).map(|p| Busy {
-            what: p.what.to_string(),
+            what: match p.left.filter(|left| *left >= TELL_LEFT) {
+                Some(left) => format!("{}, about {} left", p.what, rough(left)),
+                None => p.what.to_string(),
+            },
             progress: (p.total > 0).then_some((p.done as u64, p.total as u64)),
             can_cancel: true,
         });

@@ -162,7 +162,7 @@ impl Worker {
         }
         if request.needs.trace {
             self.shared.working_on("tracing the inverse", since);
-            self.make_trace(request)?;
+            self.make_trace(request, &mut watch)?;
         }
         if !watch(0, 0) {
             return Err(Stop::GaveWay);

@@ -205,6 +205,11 @@ impl Engine {
         self.shared.cancelled.store(true, Ordering::Release);
     }
 
+    /// Number of the newest request.
+    pub fn latest(&self) -> u64 {
+        self.asked
+    }
+
     /// What is under way.
     pub fn progress(&self) -> Option<Progress> {
         let (what, since) = (*self.shared.busy.lock().ok()?)?;

@@ -83,12 +83,14 @@ fn a_map_of_the_former_query_is_told_as_such() {
     // What is cancelled does not come: the sign stays.
     harness.get_by_label("Cancel").click();
     settle(&mut harness);
+    harness.hover_at(MIDDLE);
+    harness.run_steps(3);
     assert!(harness.query_by_label_contains("Of the former query").is_some());
 }
 
 #[test]
 fn a_sweep_tells_how_far_it_is_and_can_be_cancelled() {
-    let mut harness = explorer(&[&drawn("sweep.png", 64, 48)]);
+    let mut harness = explorer(&[&drawn("slope.png", 64, 48)]);
     let (path, before) = (file("cancelled.gif"), harness.state().document().clone());
     harness.state_mut().answer_dialogs_with([path.clone()]);
     harness.get_by_label("File").click();

@@ -91,7 +91,7 @@ fn draw_layers(
     if snapshot.sees_nothing() && !layers.is_empty() && kept.is_none() {
         context.textures.draw(painter, placed.rect, None);
         painter.rect_filled(placed.rect.intersect(painter.clip_rect()), 0.0, Color32::from_black_alpha(120));
-        return context.canvas.texts.push(centred(painter, "The mask hides every token from here."));
+        return context.canvas.texts.push(at_foot(painter, "The mask hides every token from here."));
     }
     let first = shown.first().map(|layer| (*layer, over, opacity, smooth));
     context.textures.draw(painter, placed.rect, first);
@@ -222,12 +222,13 @@ fn colour_bar(painter: &egui::Painter, layer: &Layer, reference: bool) -> Option
     Some(ground)
 }
 
-/// A line in the middle of a dimmed picture; where it was drawn.
-fn centred(painter: &egui::Painter, text: &str) -> Rect {
+/// A line at the foot of a dimmed picture, where it seldom covers the marker; where it was drawn.
+fn at_foot(painter: &egui::Painter, text: &str) -> Rect {
     let clip = painter.clip_rect();
     let wrap = (clip.width() - 32.0).max(80.0);
     let galley = painter.layout(text.to_owned(), FontId::proportional(14.0), Color32::WHITE, wrap);
-    let rect = Rect::from_center_size(clip.center(), galley.size());
+    let low = pos2(clip.center().x, clip.bottom() - 18.0 - galley.size().y / 2.0);
+    let rect = Rect::from_center_size(low, galley.size());
     let ground = rect.expand2(vec2(10.0, 6.0));
     painter.rect_filled(ground, 4.0, Color32::from_black_alpha(170));
     painter.galley(rect.min, galley, Color32::WHITE);

@@ -19,7 +19,7 @@ use super::canvas::Canvas;
 use super::document::{Document, History};
 use super::engine::{Answer, Engine, Request, Window};
 use super::settings::Device;
-use super::snapshot::{Needs, Snapshot};
+use super::snapshot::{Needs, SEES_NOTHING, Snapshot};
 use super::textures::Textures;
 use super::tour::{self, Page, Tour};
 use super::views::{View, views};
@@ -102,6 +102,10 @@ pub struct App {
     information: bool,
     ending: Arc<Mutex<Ending>>,
     screenshot: Option<std::path::PathBuf>,
+    /// Whether this window opened to have its picture taken.
+    photographed: bool,
+    /// The request that the user was told will take long.
+    told_long: Option<u64>,
     dialogs: dialogs::Dialogs,
     tour: Tour,
     pages: Vec<Page>,
@@ -213,7 +217,9 @@ impl App {
             help: false,
             information: false,
             ending,
+            photographed: options.screenshot.is_some(),
             screenshot: options.screenshot,
+            told_long: None,
             dialogs: dialogs::Dialogs::default(),
             tour: Tour::default(),
             pages,
@@ -340,7 +346,10 @@ impl App {
         }
         match self.engine.take() {
             Some(Answer::Found(snapshot)) => {
-                self.failure = None;
+                // The picture then has no map, and every export says why.
+                self.failure = snapshot
+                    .sees_nothing()
+                    .then(|| format!("{SEES_NOTHING}: erase some of it, or click elsewhere"));
                 let place = self.asked_photos.iter().position(|(number, _)| *number == snapshot.request);
                 if let Some((_, photo)) = place.and_then(|at| self.asked_photos.drain(..=at).next_back()) {
                     self.textures.set_photo(&photo);
@@ -478,6 +487,13 @@ impl eframe::App for App {
     }
 
     fn raw_input_hook(&mut self, _: &egui::Context, input: &mut egui::RawInput) {
+        if self.photographed {
+            // The real pointer happens to be somewhere: nothing of it belongs into the picture.
+            input.events.retain(|event| {
+                use egui::Event::{MouseMoved, MouseWheel, PointerButton, PointerMoved};
+                !matches!(event, MouseMoved(_) | MouseWheel { .. } | PointerButton { .. } | PointerMoved(_))
+            });
+        }
         if let Some(InputHook(add)) = &self.each_input {
             add(input);
         }
@@ -505,12 +521,14 @@ impl eframe::App for App {
             return ctx.send_viewport_cmd(egui::ViewportCommand::Close);
         }
         self.take_news();
+        self.tell_long();
         self.take_input(&ctx);
         self.take_answers(&ctx);
         self.entitle(&ctx);
         let held = actions::held(&ctx);
         self.canvas.peek = held.original || self.raw;
         self.canvas.show_reference = held.reference && self.canvas.reference.is_some();
+        self.canvas.former_query = self.former_query();
         self.canvas.begin_frame();
         self.dialogs.take_keys(&ctx);
         if !self.help {

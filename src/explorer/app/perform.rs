@@ -28,6 +28,13 @@ pub(super) struct Sweep {
     asked: usize,
 }
 
+impl Sweep {
+    /// Pictures taken and pictures there will be.
+    pub(super) fn progress(&self) -> (u64, u64) {
+        (self.frames.lock().map_or(0, |frames| frames.len()) as u64, SWEEP_FRAMES as u64)
+    }
+}
+
 impl App {
     /// Whether an action can be done now.
     pub(super) fn can(&self, action: Action) -> bool {
@@ -391,6 +398,13 @@ impl App {
             }
             waking.request_repaint();
         });
+    }
+
+    /// Gives up a sweep: λ is what it was, and there is no file.
+    pub(super) fn cancel_sweep(&mut self) {
+        let Some(sweep) = self.sweep.take() else { return };
+        self.document.settings.compute.lambda = sweep.before;
+        self.tell("The sweep was cancelled; no file was written.");
     }
 
     /// Goes on with a sweep: sets λ, waits for the map, takes its picture.

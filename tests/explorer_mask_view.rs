@@ -460,3 +460,39 @@ fn tour_can_be_written_with_the_fonts_there_are() {
         }
     }
 }
+
+#[test]
+fn hatch_and_shade_of_hidden_tokens_are_of_one_shape() {
+    for (theme, name) in [(Theme::Dark, "dark"), (Theme::Light, "light")] {
+        for scale in [1.0, 2.0] {
+            let mut window = Window::open(scale, theme);
+            let before = window.shot(&format!("plain-{name}-{scale}"));
+            // Tokens are 8 pixels wide: those from 96 on have their middle in it, and stick out by 3.
+            let photo = window.photo;
+            let mask = &mut window.harness.state_mut().mask;
+            mask.rectangle(photo, dvec2(99.0, 61.0), dvec2(205.0, 150.0), Paint::Hidden);
+            window.harness.run();
+            let after = window.shot(&format!("hidden-{name}-{scale}"));
+            let changed = |from: f64, to: f64| {
+                let (low, high) = (window.at(dvec2(from, 75.0)) * scale, window.at(dvec2(to, 140.0)) * scale);
+                let places = (low.y as u32..high.y as u32)
+                    .flat_map(|y| (low.x as u32..high.x as u32).map(move |x| (x, y)));
+                let differences = places.map(|(x, y)| {
+                    let [r, g, b, _] = after.get_pixel(x, y).0.map(i32::from);
+                    let [p, q, s, _] = before.get_pixel(x, y).0.map(i32::from);
+                    (r - p) + (g - q) + (b - s)
+                });
+                let differences: Vec<i32> = differences.collect();
+                let (least, most) = (differences.iter().min(), differences.iter().max());
+                (least.copied().unwrap_or(0), most.copied().unwrap_or(0))
+            };
+            let spread = |(least, most): (i32, i32)| most - least;
+            assert!(
+                spread(changed(96.8, 98.2)) > 60,
+                "the shade is hatched to its edge: {:?}",
+                changed(96.8, 98.2)
+            );
+            assert_eq!(changed(88.0, 94.8), (0, 0), "and nothing sticks out");
+        }
+    }
+}

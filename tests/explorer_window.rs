@@ -189,6 +189,32 @@ fn a_wayland_that_does_not_answer_gives_way_to_x11() {
     assert!(shows_something(&target));
 }
 
+/// A picture of the window is taken of what was asked for, or not at all.
+#[test]
+fn nothing_is_photographed_in_place_of_what_is_missing() {
+    let Some(display) = Display::start() else { return };
+    let [target, refused, gone] = ["none.png", "refused.json", "gone.json"].map(|name| folder().join(name));
+    std::fs::write(&refused, "{\n\"version\": 1,\n\"open_views\": 3}").expect("written");
+    let source = Some("/nowhere/gone.png".to_string());
+    Session { source, ..Session::default() }.save(&gone).expect("saved");
+    let text = |path: &PathBuf| path.display().to_string();
+    let cases: [(Vec<String>, &str); 4] = [
+        (vec!["--session".into(), "/nowhere/s.json".into()], "/nowhere/s.json"),
+        (vec!["--session".into(), text(&refused)], "open_views"),
+        (vec!["--session".into(), text(&gone)], "/nowhere/gone.png"),
+        (vec!["cat".into(), "/nowhere/second.png".into()], "/nowhere/second.png"),
+    ];
+    for (arguments, reason) in cases {
+        let mut command = program();
+        display.lead(&mut command).arg("explore").args(&arguments).arg("--screenshot").arg(&target);
+        let output = finished(command, Duration::from_secs(60));
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {text}");
+        assert!(text.contains("error:") && text.contains(reason), "{arguments:?}: {text}");
+        assert!(!target.exists(), "{arguments:?}");
+    }
+}
+
 /// C33: over SSH without a display.
 #[test]
 fn without_a_display_one_line_points_to_the_command_line() {

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 /// Arguments of `wgattn explore`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Pictures, folders, videos, `camera`, `screen`, `screen:X,Y,WIDTHxHEIGHT`, or `synthetic` [default: a photograph of a cat]
+    /// Pictures, folders, videos, `camera`, `screen`, `screen:X,Y,WIDTHxHEIGHT`, `synthetic`, or `cat` [default: cat, the built-in photograph]
     sources: Vec<String>,
     /// Device to compute on: cpu, or the index, name or backend of an adapter [default: the one that draws]
     #[arg(long)]

@@ -8,6 +8,7 @@ use crate::attention::{Attention, Landmarks, Normalisation};
 use crate::backend::{Backend, DeviceKind, Timings};
 use crate::graph::human_bytes;
 use crate::numbers::significant;
+use crate::source::built_in;
 use crate::vision::image::Photo;
 use crate::vision::overlay::{Overlay, OverlayOptions, check_target};
 use crate::vision::scene::{
@@ -28,7 +29,8 @@ const MOST_HEADS: usize = 64;
 /// Arguments of `wgattn map`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Photographs, folders of photographs, glob patterns; videos, animations, or numbered frames such as shot%04d.png
+    /// Photographs, folders of photographs, glob patterns; videos, animations, or numbered frames such as shot%04d.png; `cat`
+    /// for the built-in photograph
     #[arg(required = true)]
     images: Vec<String>,
     /// Clicked pixel as X,Y; may be given several times
@@ -213,6 +215,10 @@ fn files(images: &[String]) -> Result<Vec<PathBuf>, Failure> {
     let mut list = Vec::new();
     for image in images {
         let path = Path::new(image);
+        if built_in::is_meant(image) {
+            list.push(path.to_path_buf());
+            continue;
+        }
         let mut found: Vec<PathBuf> = if path.is_dir() {
             let entries =
                 std::fs::read_dir(path).map_err(|e| Failure(format!("folder {image}: {}", told(&e))))?;
@@ -355,7 +361,10 @@ fn one(
     // What cannot be written is refused before any work, so that one result is not left without the other.
     check_target(&out)?;
     raw.iter().try_for_each(crate::arrays::check_target)?;
-    let photo = Photo::open(file)?;
+    let photo = match file.to_str().is_some_and(built_in::is_meant) {
+        true => built_in::photo()?,
+        false => Photo::open(file)?,
+    };
     let queries = u32::try_from(args.at.len()).map_err(|_| Failure("too many --at".into()))?;
     let scene = Scene::new(&photo, options, queries)?;
     // Refused before any work is done on the device.

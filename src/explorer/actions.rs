@@ -216,6 +216,23 @@ pub const MOUSE: [(&str, &str); 7] = [
     ("Type a number", "Click the number"),
 ];
 
+/// What the tools of the mask view do: what, how.
+pub const MASK: [(&str, &str); 6] = [
+    ("Brush, eraser, rectangle", "Drag"),
+    ("Fill", "Click"),
+    ("Link two regions", "Drag from one to the other"),
+    ("Size of brush and eraser", "[ and ]"),
+    ("Remove the chosen link", "Delete"),
+    ("Give up a stroke or choice", "Esc"),
+];
+
+/// Keys of windows that lie over the views: what, how.
+pub const WINDOWS: [(&str, &str); 3] = [
+    ("Next page of the tour", "Right, Down, Page down"),
+    ("Page of the tour before", "Left, Up, Page up"),
+    ("Close tour, help or path", "Esc"),
+];
+
 impl Action {
     /// What there is to tell about it.
     pub fn info(self) -> Option<&'static ActionInfo> {
@@ -425,9 +442,15 @@ pub fn help_window(ctx: &Context, open: &mut bool) {
     let screen = ctx.content_rect();
     // As many columns as fit beside each other; the lists are about equally long then.
     let columns: &[&[&str]] = match screen.width() {
-        w if w >= 1080.0 => &[&["File", "Edit"], &["View"], &["Playback", "Help", MOUSE_SECTION]],
-        w if w >= 740.0 => &[&["File", "Edit", "Help"], &["View", "Playback", MOUSE_SECTION]],
-        _ => &[&["File", "Edit", "View", "Playback", "Help", MOUSE_SECTION]],
+        w if w >= 1080.0 => &[
+            &["File", "Edit"],
+            &["View", WINDOWS_SECTION],
+            &["Playback", "Help", MOUSE_SECTION, MASK_SECTION],
+        ],
+        w if w >= 740.0 => {
+            &[&["File", "Edit", "Help", MASK_SECTION], &["View", "Playback", MOUSE_SECTION, WINDOWS_SECTION]]
+        }
+        _ => &[&["File", "Edit", "View", "Playback", "Help", MOUSE_SECTION, MASK_SECTION, WINDOWS_SECTION]],
     };
     let height = (screen.height() - 90.0).max(120.0);
     egui::Window::new("Keys and mouse")
@@ -450,13 +473,21 @@ pub fn help_window(ctx: &Context, open: &mut bool) {
         });
 }
 
-/// Title of the last section of the help.
+/// Titles of sections of the help that are no menus.
 const MOUSE_SECTION: &str = "Mouse";
+const MASK_SECTION: &str = "Mask tools";
+const WINDOWS_SECTION: &str = "Tour and windows";
 
 fn help_section(ui: &mut Ui, section: &str) {
-    if section == MOUSE_SECTION {
-        let mouse = |ui: &mut Ui| MOUSE.iter().for_each(|(what, how)| help_row(ui, what, how, ""));
-        return help_grid(ui, section, mouse);
+    let gestures: &[(&str, &str)] = match section {
+        MOUSE_SECTION => &MOUSE,
+        MASK_SECTION => &MASK,
+        WINDOWS_SECTION => &WINDOWS,
+        _ => &[],
+    };
+    if !gestures.is_empty() {
+        let rows = |ui: &mut Ui| gestures.iter().for_each(|(what, how)| help_row(ui, what, how, ""));
+        return help_grid(ui, section, rows);
     }
     help_grid(ui, section, |ui| {
         for info in ACTIONS.iter().filter(|info| info.menu.first() == Some(&section)) {

@@ -5,8 +5,10 @@
 
 mod aside;
 mod chrome;
+mod dialogs;
 mod layout;
 mod named;
+mod news;
 mod open;
 mod options;
 mod perform;
@@ -17,7 +19,7 @@ use super::canvas::Canvas;
 use super::document::{Document, History};
 use super::engine::{Answer, Engine, Request, Window};
 use super::settings::Device;
-use super::snapshot::{Needs, Snapshot};
+use super::snapshot::{Needs, SEES_NOTHING, Snapshot};
 use super::textures::Textures;
 use super::tour::{self, Page, Tour};
 use super::views::{View, views};
@@ -26,6 +28,8 @@ use crate::vision::image::Photo;
 use eframe::egui;
 use glam::UVec2;
 use layout::Layout;
+use news::News;
+pub use news::NewsKind;
 pub use options::{FrameHook, InputHook, Options};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -63,9 +67,6 @@ struct Reference {
 /// Pictures of a moving source that are kept until their maps come.
 const MOST_ASKED: usize = 64;
 
-/// How long the present picture stays on the status bar as news.
-const NEWS: Duration = Duration::from_secs(8);
-
 /// The explorer's window.
 pub struct App {
     document: Document,
@@ -80,6 +81,8 @@ pub struct App {
     source: usize,
     photo: Option<Arc<Photo>>,
     live: bool,
+    /// Whether the picture in sight is the program's own.
+    built_in: bool,
     /// Number of the picture in sight within its source.
     picture: u64,
     /// What the window is called.
@@ -90,7 +93,7 @@ pub struct App {
     source_error: Option<String>,
     /// Pictures that the engine was asked about, by the number of the request: the map of a moving source lies over its own.
     asked_photos: VecDeque<(u64, Arc<Photo>)>,
-    news: Option<(String, Instant)>,
+    news: Option<News>,
     reference: Option<Reference>,
     asked: Option<Asked>,
     devices: Vec<(String, Device)>,
@@ -99,7 +102,11 @@ pub struct App {
     information: bool,
     ending: Arc<Mutex<Ending>>,
     screenshot: Option<std::path::PathBuf>,
-    dialogs: perform::Dialogs,
+    /// Whether this window opened to have its picture taken.
+    photographed: bool,
+    /// The request that the user was told will take long.
+    told_long: Option<u64>,
+    dialogs: dialogs::Dialogs,
     tour: Tour,
     pages: Vec<Page>,
     /// Only the picture, until the next turn of the views.
@@ -109,11 +116,15 @@ pub struct App {
     /// The query of a session, for the picture that is still on its way.
     restored: Option<[u32; 2]>,
     view_wanted: Option<std::path::PathBuf>,
+    /// When the clipboard's picture was asked for, until it comes.
+    paste_asked: Option<Instant>,
+    /// What was asked for at the start and is not there.
+    start_failure: Option<String>,
     sweep: Option<perform::Sweep>,
     /// Where the views lay in the last frame.
     views_rect: egui::Rect,
     /// What callbacks have to tell.
-    said: Arc<Mutex<Vec<String>>>,
+    said: Arc<Mutex<Vec<Result<String, String>>>>,
     frame: Frames,
     ctx: egui::Context,
     keeps_session: bool,
@@ -189,13 +200,16 @@ impl App {
             source: 0,
             photo: None,
             live: false,
+            built_in: false,
+            paste_asked: None,
+            start_failure: None,
             picture: 0,
             title: String::new(),
             snapshot: None,
             failure: None,
             source_error: None,
             asked_photos: VecDeque::new(),
-            news: notice.map(|n| (n, Instant::now())),
+            news: notice.map(|text| News::new(NewsKind::Note, text)),
             reference: None,
             asked: None,
             devices: devices(),
@@ -203,8 +217,10 @@ impl App {
             help: false,
             information: false,
             ending,
+            photographed: options.screenshot.is_some(),
             screenshot: options.screenshot,
-            dialogs: perform::Dialogs::default(),
+            told_long: None,
+            dialogs: dialogs::Dialogs::default(),
             tour: Tour::default(),
             pages,
             raw: false,
@@ -227,15 +243,21 @@ impl App {
             (None, Some(path)) => Some(super::session::Session::load_last(&path)),
             (None, None) => None,
         };
-        match kept {
-            Some(Ok(Some(session))) => app.restore(&cc.egui_ctx, session),
+        let failure = match kept {
+            Some(Ok(Some(session))) => app.restore(&cc.egui_ctx, session).err(),
             other => {
-                if let Some(Err(error)) = other {
-                    app.tell(error.to_string());
-                }
                 let first = app.sources.first().cloned();
                 app.open_source(&cc.egui_ctx, first.as_deref());
+                match other {
+                    Some(Err(error)) => Some(error.to_string()),
+                    Some(Ok(_)) => Some("There is no session to resume yet.".into()),
+                    None => app.missing_sources(),
+                }
             }
+        };
+        if let Some(why) = failure {
+            app.tell_failure(&why);
+            app.start_failure = Some(why);
         }
         Ok(app)
     }
@@ -300,18 +322,14 @@ impl App {
         })
     }
 
-    /// Tells the user something for a while.
-    fn tell(&mut self, text: impl Into<String>) {
-        self.news = Some((text.into(), Instant::now()));
-    }
-
     /// Takes what came since the last frame.
     fn take_news(&mut self) {
         if let Some(came) = self.player.as_ref().and_then(Player::take) {
             match came {
                 Ok(frame) => {
                     self.source_error = None;
-                    if let Some(notice) = frame.notices.first() {
+                    let failed = self.news_kind() == Some(NewsKind::Failure);
+                    if let Some(notice) = frame.notices.first().filter(|_| !failed) {
                         self.tell(notice.clone());
                     }
                     self.picture = frame.index;
@@ -328,7 +346,10 @@ impl App {
         }
         match self.engine.take() {
             Some(Answer::Found(snapshot)) => {
-                self.failure = None;
+                // The picture then has no map, and every export says why.
+                self.failure = snapshot
+                    .sees_nothing()
+                    .then(|| format!("{SEES_NOTHING}: erase some of it, or click elsewhere"));
                 let place = self.asked_photos.iter().position(|(number, _)| *number == snapshot.request);
                 if let Some((_, photo)) = place.and_then(|at| self.asked_photos.drain(..=at).next_back()) {
                     self.textures.set_photo(&photo);
@@ -338,7 +359,7 @@ impl App {
             Some(Answer::Failed(why)) => self.failure = Some(why),
             Some(Answer::Lost(why)) => {
                 if let (Device::Named(name), false) = (&self.document.settings.device, self.is_lost()) {
-                    self.tell(format!("{name} was lost ({why}): computing on the window's device."));
+                    self.tell_failure(format!("{name} was lost ({why}): computing on the window's device."));
                     self.document.settings.device = Device::Window;
                     self.asked = None;
                 }
@@ -346,8 +367,8 @@ impl App {
             None => {}
         }
         let said = self.said.lock().map(|mut said| std::mem::take(&mut *said)).unwrap_or_default();
-        if let Some(text) = said.into_iter().next_back() {
-            self.tell(text);
+        if let Some(outcome) = said.into_iter().next_back() {
+            self.tell_outcome(outcome);
         }
     }
 
@@ -400,6 +421,7 @@ impl App {
             self.textures.set_photo(&photo);
         }
         self.photo = Some(Arc::new(photo));
+        self.built_in = false;
     }
 
     /// Asks the engine if anything it depends on changed.
@@ -448,14 +470,14 @@ impl App {
         self.note_latest();
     }
 
+    /// Whether the system shows dialogs for files, in place of finding that out: for hosts and tests.
+    pub fn set_system_dialogs(&mut self, there: bool) {
+        self.dialogs.system = Some(there);
+    }
+
     /// Gives these paths to the next dialogs in place of asking, for tests.
     pub fn answer_dialogs_with(&mut self, paths: impl IntoIterator<Item = std::path::PathBuf>) {
         self.dialogs.scripted.extend(paths);
-    }
-
-    /// What was told last, for tests.
-    pub fn news(&self) -> Option<&str> {
-        self.news.as_ref().map(|(text, _)| text.as_str())
     }
 }
 
@@ -465,6 +487,13 @@ impl eframe::App for App {
     }
 
     fn raw_input_hook(&mut self, _: &egui::Context, input: &mut egui::RawInput) {
+        if self.photographed {
+            // The real pointer happens to be somewhere: nothing of it belongs into the picture.
+            input.events.retain(|event| {
+                use egui::Event::{MouseMoved, MouseWheel, PointerButton, PointerMoved};
+                !matches!(event, MouseMoved(_) | MouseWheel { .. } | PointerButton { .. } | PointerMoved(_))
+            });
+        }
         if let Some(InputHook(add)) = &self.each_input {
             add(input);
         }
@@ -492,13 +521,16 @@ impl eframe::App for App {
             return ctx.send_viewport_cmd(egui::ViewportCommand::Close);
         }
         self.take_news();
+        self.tell_long();
         self.take_input(&ctx);
         self.take_answers(&ctx);
         self.entitle(&ctx);
         let held = actions::held(&ctx);
         self.canvas.peek = held.original || self.raw;
         self.canvas.show_reference = held.reference && self.canvas.reference.is_some();
+        self.canvas.former_query = self.former_query();
         self.canvas.begin_frame();
+        self.dialogs.take_keys(&ctx);
         if !self.help {
             self.tour.take_keys(&ctx, self.pages.len());
         }
@@ -512,6 +544,7 @@ impl eframe::App for App {
         }
         self.probe(&ctx);
         self.windows(&ctx);
+        self.path_field(&ctx);
         chosen.into_iter().for_each(|action| self.perform(&ctx, action));
         if self.canvas.wanted_reference.take().is_some() {
             self.set_reference();

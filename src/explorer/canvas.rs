@@ -37,6 +37,8 @@ pub struct Canvas {
     pub texts: Vec<Rect>,
     /// Whether the photograph alone is shown while a key is held.
     pub peek: bool,
+    /// The query of the map in sight, where it is not the marked one because the new map is still to come.
+    pub former_query: Option<UVec2>,
     /// A map that was put aside to compare with, shown in place of the map while a key is held.
     pub reference: Option<Layer>,
     /// Whether it is shown now.
@@ -55,6 +57,7 @@ impl Default for Canvas {
             pictures: Vec::new(),
             texts: Vec::new(),
             peek: false,
+            former_query: None,
             reference: None,
             show_reference: false,
             wanted_reference: None,

@@ -3,7 +3,7 @@
 //! Every file appears whole or not at all; what stood in its place is then untouched.
 
 use super::document::Document;
-use super::snapshot::Snapshot;
+use super::snapshot::{SEES_NOTHING, Snapshot};
 use crate::arrays::{self, Array, ArrayData, ArrayError, NPY_NAME};
 use crate::whole_file::write_whole;
 use crate::words::plain;
@@ -68,6 +68,9 @@ pub enum ExportError {
     /// Nothing to write.
     #[error("there is nothing to export yet: wait for the first map")]
     Nothing,
+    /// A mask hides every token from the clicked one.
+    #[error("there is no row to export: {SEES_NOTHING}; erase some of it, or click elsewhere")]
+    Hidden,
     /// The encoder refused.
     #[error("cannot encode `{path}`: {reason}")]
     Encode {
@@ -87,6 +90,12 @@ pub fn keep_input(input: Option<&Path>, target: &Path) -> Outcome {
         (Some(a), Some(b)) if a == b => Err(ExportError::Input { path: target.into() }),
         _ => Ok(()),
     }
+}
+
+/// Refuses a file that cannot be written, before anything is made for it.
+pub(super) fn check(path: &Path, known: &[&str], expected: &'static str) -> Outcome {
+    suffix(path, known, expected)?;
+    crate::whole_file::check_target(path).map_err(|reason| ExportError::Write { path: path.into(), reason })
 }
 
 /// Saves the view as it was seen: `.png`.
@@ -121,6 +130,9 @@ pub struct GreyRange {
 ///   column of its token, and `exact` `[rows, cols]` where there is one.
 pub fn map(path: &Path, snapshot: &Snapshot) -> Result<Option<GreyRange>, ExportError> {
     let found = suffix(path, &["png", "npy", "npz", "safetensors"], ".png, .npy, .npz or .safetensors")?;
+    if snapshot.sees_nothing() {
+        return Err(ExportError::Hidden);
+    }
     if snapshot.row.fused.len() != snapshot.grid.tokens() {
         return Err(ExportError::Nothing);
     }
@@ -182,6 +194,9 @@ fn grey(path: &Path, snapshot: &Snapshot) -> Result<GreyRange, ExportError> {
 pub fn csv(path: &Path, snapshot: &Snapshot) -> Outcome {
     suffix(path, &["csv"], ".csv")?;
     let (grid, row) = (&snapshot.grid, &snapshot.row);
+    if snapshot.sees_nothing() {
+        return Err(ExportError::Hidden);
+    }
     if row.fused.len() != grid.tokens() {
         return Err(ExportError::Nothing);
     }

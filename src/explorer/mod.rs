@@ -28,7 +28,7 @@ pub mod tour;
 pub mod views;
 pub mod widgets;
 
-pub use app::{App, FrameHook, InputHook, Options};
+pub use app::{App, FrameHook, InputHook, NewsKind, Options};
 
 use eframe::egui_wgpu::WgpuSetup;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -185,7 +185,7 @@ fn cut_short(why: &str, ending: &app::Ending) -> ExploreError {
     let latest = ending.latest.clone().unwrap_or_default();
     let kept = session::Session {
         document: latest.document.unwrap_or_default(),
-        source: latest.sources.first().cloned(),
+        source: latest.sources.first().map(|source| crate::source::anywhere(source)),
         open_views: latest.views,
         ..session::Session::default()
     };

@@ -210,7 +210,11 @@ fn landmarks(ui: &mut Ui, settings: &mut Settings, facts: &PanelFacts) {
             Some((cols, rows)) => format!(" of {} {}", grouped((cols * rows) as f64), plural(cols * rows, "token", "tokens")),
             None => String::new(),
         };
-        note(ui, format!("{} {}{of}", grouped(f64::from(count)), plural(count, "landmark", "landmarks")));
+        let chosen = format!("{} {}", grouped(f64::from(count)), plural(count, "landmark", "landmarks"));
+        match facts.exact == Some(true) && !exact {
+            true => note(ui, format!("Exact rows: at most twice as many tokens as the {chosen}")),
+            false => note(ui, format!("{chosen}{of}")),
+        }
         let epsilon =
             Number::along(1e-6..=1.0, f64::from(defaults.epsilon)).logarithmic().limits(1e-9..=10.0);
         slider(

@@ -166,6 +166,16 @@ pub fn ui(ui: &mut Ui, probe: &Probe) {
     }
 }
 
+/// Says that a mask hides the token, as it does all others.
+pub fn hidden(ui: &mut Ui, snapshot: &Snapshot, pixel: UVec2) {
+    let Ok(token) = snapshot.grid.token_at(pixel) else { return };
+    let cols = snapshot.grid.cols().max(1);
+    let size = small_print(ui);
+    let place = format!("Token {} · column {}, row {}", grouped(token as f64), token % cols, token / cols);
+    ui.label(RichText::new(place).size(size));
+    ui.label(RichText::new("Hidden from the query by the mask").size(size).color(ui.visuals().warn_fg_color));
+}
+
 fn right(ui: &mut Ui, text: RichText) {
     ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| ui.label(text));
 }

@@ -4,6 +4,7 @@
 //! `~/Library/Application Support/wgattn` on macOS, `%APPDATA%\wgattn` on Windows.
 
 mod limits;
+mod wording;
 
 use super::document::Document;
 use crate::whole_file::write_whole;
@@ -181,15 +182,18 @@ impl Session {
         if let Some(found) = version_of(&text).filter(|version| *version > u64::from(VERSION)) {
             return Err(SessionError::Newer { path: path.into(), found });
         }
-        let value: serde_json::Value = serde_json::from_str(&text).map_err(|e| damaged(e.to_string()))?;
+        let value: serde_json::Value =
+            serde_json::from_str(&text).map_err(|e| damaged(wording::of(&text, &e)))?;
         if !value.get("version").is_some_and(serde_json::Value::is_u64) {
-            return Err(damaged("it has no version".into()));
+            return Err(damaged(
+                "at its outermost level expected \"version\": 1, which every saved session has".into(),
+            ));
         }
         if let Some(limits::Wrong { field, expected, got }) = limits::wrong_number(&value) {
             return Err(SessionError::Number { path: path.into(), field, expected, got, kept: None });
         }
         // From the text rather than from the value: then errors tell line and column.
-        serde_json::from_str(&text).map_err(|e| damaged(e.to_string()))
+        serde_json::from_str(&text).map_err(|e| damaged(wording::of(&text, &e)))
     }
 
     /// Reads the last session from its own place; `None` where there is none yet.

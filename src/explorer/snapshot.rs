@@ -214,7 +214,15 @@ pub struct Snapshot {
     pub layers: Vec<Layer>,
 }
 
+/// Why there is no row where a mask hides all keys.
+pub const SEES_NOTHING: &str = "the mask hides every token from the clicked one";
+
 impl Snapshot {
+    /// Whether a mask hides every token from the clicked one: then there is no row and no picture of it.
+    pub fn sees_nothing(&self) -> bool {
+        self.hidden_keys.is_some_and(|hidden| hidden >= self.grid.tokens())
+    }
+
     /// A picture by what it is.
     pub fn layer(&self, id: LayerId) -> Option<&Layer> {
         self.layers.iter().find(|layer| layer.id == id)

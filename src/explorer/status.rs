@@ -92,16 +92,16 @@ impl StatusFacts {
             true => s.timings.wall_seconds,
             false => steps.iter().map(|step| step.seconds).sum(),
         };
-        let memory = s.memory;
+        let (memory, ran) = (s.memory, !s.sees_nothing());
         Self {
             device: Some(s.device.clone()),
             copied: !s.on_window_device,
             tokens: Some((s.grid.cols(), s.grid.rows())),
             landmarks: Some(s.landmarks),
             hidden_keys: s.hidden_keys,
-            device_ms: Some(1e3 * seconds),
+            device_ms: ran.then_some(1e3 * seconds),
             timing: Some(if steps.is_empty() { TimingSource::Wall } else { s.timings.source }),
-            cpu_ms: Some(1e3 * s.timings.cpu_seconds),
+            cpu_ms: ran.then_some(1e3 * s.timings.cpu_seconds),
             latency: Some(s.latency),
             memory: Some(memory.transient + memory.external + memory.staging),
             error: match (s.exact, s.relative_error, &s.no_exact) {

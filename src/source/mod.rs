@@ -8,6 +8,7 @@
 //! there on, since neither y4m files nor cameras state one. Half and quarter chroma is repeated, not interpolated.
 
 mod animation;
+pub mod built_in;
 #[cfg(target_os = "linux")]
 mod camera;
 mod error;
@@ -102,6 +103,7 @@ pub trait Source: Send + Debug {
 
 /// Opens a source.
 ///
+/// * `cat`: the built-in photograph, see [`built_in`].
 /// * `synthetic`: the built-in moving scene, see [`synthetic`].
 /// * `camera`, `camera:1`, `camera:/dev/video1`: a camera (Linux).
 /// * `screen`, `screen:X,Y,WIDTHxHEIGHT`: the screen or a part of it, in pixels (X11).
@@ -120,6 +122,9 @@ pub fn open(what: &str) -> Result<Box<dyn Source>, SourceError> {
         ("screen", region) => return open_screen(region),
         _ => {}
     }
+    if built_in::is_meant(what) {
+        return Ok(Box::new(files::Still::new(built_in::photo()?, None)));
+    }
     let path = Path::new(what);
     if path.is_dir() {
         return Ok(Box::new(files::Folder::open(path)?));
@@ -130,6 +135,34 @@ pub fn open(what: &str) -> Result<Box<dyn Source>, SourceError> {
         return Ok(Box::new(sequence));
     }
     open_file(path)
+}
+
+/// Whether there is something of that name, as far as that can be told without opening it.
+///
+/// Errors: as [`open`] for a path or a pattern that leads to no file. Words such as `camera` are taken for granted.
+pub fn check(what: &str) -> Result<(), SourceError> {
+    if is_word(what) || built_in::is_meant(what) || Path::new(what).exists() {
+        return Ok(());
+    }
+    match files::Sequence::open(what)? {
+        Some(_) => Ok(()),
+        None => Ok(Photo::open(what).map(drop)?),
+    }
+}
+
+/// Whether a source is named by a word rather than by a path.
+fn is_word(what: &str) -> bool {
+    let word = what.split_once(':').map_or(what, |(word, _)| word);
+    what == "synthetic" || matches!(word, "camera" | "screen")
+}
+
+/// The same source, named such that it is found from any folder: paths and patterns become absolute.
+#[must_use]
+pub fn anywhere(what: &str) -> String {
+    if is_word(what) || built_in::is_meant(what) {
+        return what.to_owned();
+    }
+    std::path::absolute(what).map_or_else(|_| what.to_owned(), |path| path.display().to_string())
 }
 
 /// Opens what lies in files and has frames with times: a video, an animation of several frames, or `name%04d.png`. `None` for

@@ -5,4 +5,4 @@ mod distances;
 mod trace;
 
 pub use distances::{BINS, distances};
-pub use trace::trace;
+pub use trace::{trace, trace_watched};

@@ -23,6 +23,18 @@ use rayon::prelude::*;
 ///
 /// Errors: [`Error::Value`] for another shape or ε, [`Error::NotFinite`] for A, and what the device reports.
 pub fn trace(backend: &dyn Backend, a: &HostTensor, epsilon: f64) -> Result<Vec<Trace>> {
+    Ok(trace_watched(backend, a, epsilon, &mut |_, _| true)?.unwrap_or_default())
+}
+
+/// The same in parts: `watch` is told the parts done and all parts, and ends it by `false`; then `None`.
+///
+/// Errors: as [`trace`].
+pub fn trace_watched(
+    backend: &dyn Backend,
+    a: &HostTensor,
+    epsilon: f64,
+    watch: &mut dyn FnMut(usize, usize) -> bool,
+) -> Result<Option<Vec<Trace>>> {
     let (shape, values) = (a.shape(), a.to_f64());
     let &[1, heads, m, columns] = shape.dims() else { return Err(wrong_shape(a)) };
     if m == 0 || m != columns || m > MOST_ROWS {
@@ -44,14 +56,23 @@ pub fn trace(backend: &dyn Backend, a: &HostTensor, epsilon: f64) -> Result<Vec<
     let steps = whole.steps_for(whole.worst_upper(m)).min(MOST_STEPS);
     let bound = bound(whole.worst_upper(m), f64::from(whole.epsilon), steps);
 
-    let residuals = run(backend, a, &whole, steps)?;
+    let Some(residuals) = run(backend, a, &whole, steps, watch)? else { return Ok(None) };
     let device = backend.info().name;
     let of_head = |(head, matrix): (usize, &[f64])| {
         let eigenvalues = spectrum(matrix, side);
         let residuals = residuals.iter().skip(head).step_by(heads as usize).copied().collect();
         Trace { residuals, bound: bound.clone(), eigenvalues, epsilon, device: device.clone() }
     };
-    Ok(values.par_chunks_exact(side * side).enumerate().map(of_head).collect())
+    // The spectrum of a large matrix takes a second: somebody looks between heads.
+    let matrices: Vec<(usize, &[f64])> = values.chunks_exact(side * side).enumerate().collect();
+    let mut found = Vec::with_capacity(matrices.len());
+    for together in matrices.chunks(rayon::current_num_threads().max(1)) {
+        if !watch(found.len(), matrices.len()) {
+            return Ok(None);
+        }
+        found.par_extend(together.par_iter().copied().map(of_head));
+    }
+    Ok(Some(found))
 }
 
 fn wrong_shape(a: &HostTensor) -> Error {
@@ -79,7 +100,13 @@ fn bound(upper: f64, lower: f64, steps: u32) -> Vec<f64> {
 }
 
 /// `[steps + 1, h]`, residuals of all heads step by step.
-fn run(backend: &dyn Backend, a: &HostTensor, whole: &newton_schulz::Params, steps: u32) -> Result<Vec<f64>> {
+fn run(
+    backend: &dyn Backend,
+    a: &HostTensor,
+    whole: &newton_schulz::Params,
+    steps: u32,
+    watch: &mut dyn FnMut(usize, usize) -> bool,
+) -> Result<Option<Vec<f64>>> {
     let heads = a.shape().dims()[1];
     let mut graph = Graph::new("convergence of the landmark inverse");
     let matrix = graph.input("A", a.shape(), DType::F32);
@@ -90,8 +117,10 @@ fn run(backend: &dyn Backend, a: &HostTensor, whole: &newton_schulz::Params, ste
     graph.output(residuals)?;
     let mut program = backend.compile(&graph)?;
     program.write(matrix, a)?;
-    program.run()?;
-    Ok(program.read(residuals)?.to_f64())
+    if program.run_watched(watch)?.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(program.read(residuals)?.to_f64()))
 }
 
 /// Smallest and largest eigenvalue of a symmetric matrix.

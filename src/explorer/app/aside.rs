@@ -1,7 +1,7 @@
 //! Maps that are put aside: the reference that later ones are compared with, and the picture of the whole window.
 
 use super::{App, Reference, perform};
-use crate::explorer::snapshot::{Layer, LayerId};
+use crate::explorer::snapshot::{Layer, LayerId, SEES_NOTHING};
 use crate::explorer::textures;
 use eframe::egui;
 use glam::UVec2;
@@ -11,7 +11,9 @@ impl App {
     /// Puts the map on screen aside, to compare later ones with it.
     pub(super) fn set_reference(&mut self) {
         let Some(snapshot) = self.snapshot.clone() else { return };
-        let Some(map) = snapshot.layer(LayerId::Map) else { return };
+        let Some(map) = snapshot.layer(LayerId::Map) else {
+            return self.tell(format!("There is no map to put aside: {SEES_NOTHING}."));
+        };
         let state = self.textures.state();
         let size = UVec2::new(map.texture.width(), map.texture.height());
         let copy = textures::pixels(&state.device, "reference", size);
@@ -39,7 +41,9 @@ impl App {
         if self.screenshot.is_none() {
             return;
         }
-        if let Some(why) = self.source_error.clone().or_else(|| self.failure.clone()) {
+        if let Some(why) =
+            self.start_failure.clone().or_else(|| self.source_error.clone()).or_else(|| self.failure.clone())
+        {
             if let Ok(mut ending) = self.ending.lock() {
                 ending.failure = Some(why);
             }

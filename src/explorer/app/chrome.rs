@@ -1,6 +1,6 @@
 //! What stands around the views and over them: menus, status bar, controls, the probe and the windows.
 
-use super::{App, NEWS};
+use super::{App, perform};
 use crate::explorer::actions::{self, Action};
 use crate::explorer::panel::{self, PanelFacts};
 use crate::explorer::status::{self, Busy, SourceState, StatusFacts, StatusRequest};
@@ -10,7 +10,25 @@ use crate::explorer::{probe, widgets};
 use crate::numbers::percent;
 use crate::source::Kind;
 use eframe::egui;
+use glam::UVec2;
 use std::time::Duration;
+
+/// Work under way shorter than this is not told of: it would only flicker.
+const TELL_BUSY: Duration = Duration::from_millis(300);
+
+/// From when on the user is told what makes long work quicker.
+const TELL_LONG: Duration = Duration::from_secs(20);
+
+/// From when on the status bar says how long work still takes.
+const TELL_LEFT: Duration = Duration::from_secs(3);
+
+/// A time as people say it: `40 s`, `5 min`.
+fn rough(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ ..90 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds.div_ceil(60)),
+    }
+}
 
 impl App {
     pub(super) fn source_state(&self) -> SourceState {
@@ -33,12 +51,50 @@ impl App {
         let mut facts = StatusFacts::of(self.snapshot.as_deref());
         facts.source = self.source_state();
         facts.dropped = self.player.as_ref().map(|p| p.status().dropped);
-        facts.busy = self.engine.progress().filter(|p| p.since > Duration::from_millis(300)).map(|p| Busy {
-            what: p.what.to_string(),
+        if let Some((taken, all)) = self.sweep.as_ref().map(perform::Sweep::progress) {
+            facts.busy =
+                Some(Busy { what: "capturing".into(), progress: Some((taken, all)), can_cancel: true });
+            return facts;
+        }
+        facts.busy = self.engine.progress().filter(|p| p.since > TELL_BUSY).map(|p| Busy {
+            what: match p.left.filter(|left| *left >= TELL_LEFT) {
+                Some(left) => format!("{}, about {} left", p.what, rough(left)),
+                None => p.what.to_string(),
+            },
             progress: (p.total > 0).then_some((p.done as u64, p.total as u64)),
             can_cancel: true,
         });
         facts
+    }
+
+    /// The query of the map in sight, where the user has clicked elsewhere since and the new map is a while in coming, or
+    /// does not come.
+    pub(super) fn former_query(&self) -> Option<UVec2> {
+        let snapshot = self.snapshot.as_ref()?;
+        let late = self.engine.progress().is_none_or(|p| p.since > TELL_BUSY);
+        let asked = self.asked.as_ref().is_some_and(|a| a.document.query == self.document.query);
+        let same = self.photo.as_ref().is_some_and(|p| p.size() == snapshot.grid.photo_size());
+        (late && asked && same && !self.live && snapshot.query != self.document.query())
+            .then_some(snapshot.query)
+    }
+
+    /// Tells once about work that will take long, and what makes it quicker.
+    pub(super) fn tell_long(&mut self) {
+        let left = self.engine.progress().and_then(|p| p.left).filter(|left| *left > TELL_LONG);
+        let (Some(left), number) = (left, self.engine.latest()) else { return };
+        if self.told_long == Some(number) {
+            return;
+        }
+        self.told_long = Some(number);
+        let side = self.document.settings.compute.landmark_side;
+        let text = format!(
+            "This takes about {} here: fewer landmarks than {side} × {side}, fewer tokens or a quicker device make it shorter.",
+            rough(left)
+        );
+        if self.photographed {
+            log::warn!("{text}");
+        }
+        self.tell(text);
     }
 
     /// The frame of a panel. The window is cleared to its colour already, and to fill it again would cost a software driver
@@ -62,13 +118,11 @@ impl App {
         egui::Panel::bottom("status").frame(self.ground(ui, true)).show(ui, |ui| {
             if let Some(why) = self.source_error.as_ref().or(self.failure.as_ref()) {
                 ui.colored_label(ui.visuals().error_fg_color, why);
-            } else if let Some((news, since)) = &self.news
-                && since.elapsed() < NEWS
-            {
-                ui.label(news);
-                ui.ctx().request_repaint_after(NEWS.saturating_sub(since.elapsed()));
+            } else {
+                self.news_line(ui);
             }
             match status::bar(ui, &facts) {
+                Some(StatusRequest::Cancel) if self.sweep.is_some() => self.cancel_sweep(),
                 Some(StatusRequest::Cancel) => self.engine.cancel(),
                 Some(StatusRequest::Information) => self.information = true,
                 None => {}
@@ -126,7 +180,14 @@ impl App {
     pub(super) fn probe(&mut self, ctx: &egui::Context) {
         let (Some(pixel), Some(snapshot)) = (self.canvas.hover, self.snapshot.as_deref()) else { return };
         let same = self.photo.as_ref().is_some_and(|p| p.size() == snapshot.grid.photo_size());
-        let Some(found) = probe::describe(snapshot, pixel).filter(|_| same) else { return };
+        if !same || self.photographed || self.sweep.is_some() {
+            return;
+        }
+        let found = probe::describe(snapshot, pixel);
+        if found.is_none() && !snapshot.sees_nothing() {
+            return;
+        }
+        let former = self.canvas.former_query;
         let reference = self.reference_error().map(|(error, note)| (error, note.to_string()));
         let id = egui::Id::unique("probe");
         // Its size is known once it was drawn; until then it is as large as it usually is.
@@ -141,7 +202,15 @@ impl App {
             .constrain_to(self.views_rect)
             .show(ctx, |ui| {
                 egui::Frame::popup(ui.style()).show(ui, |ui| {
-                    probe::ui(ui, &found);
+                    if let Some(query) = former {
+                        let text = format!("Of the former query at ({}, {})", query.x, query.y);
+                        let size = widgets::small_print(ui);
+                        ui.label(egui::RichText::new(text).size(size).color(ui.visuals().warn_fg_color));
+                    }
+                    match &found {
+                        Some(found) => probe::ui(ui, found),
+                        None => probe::hidden(ui, snapshot, pixel),
+                    }
                     if let Some((error, note)) = reference {
                         ui.label(format!("{} from the reference at {note}", percent(error)));
                     }

@@ -1,17 +1,16 @@
 //! Opening sources: what the command line names, what is dropped or pasted, and the picture there is without any.
 
 use super::App;
-use crate::source::{self, Kind, Player};
+use crate::source::{self, Kind, Player, built_in};
 use crate::vision::image::Photo;
+use crate::words::counted;
 use eframe::egui;
+use std::time::Duration;
 
-/// The picture that is shown when nothing else is asked for.
-const FIRST_PICTURE: &[u8] = include_bytes!("../../../assets/chelsea.png");
+/// How long the clipboard's picture may take to come.
+const PASTE: Duration = Duration::from_millis(300);
 
-/// Its name.
-const FIRST_NAME: &str = "chelsea.png";
-
-/// Where it is clicked first: the cat's face.
+/// Where the built-in photograph is clicked first: the cat's face.
 const FIRST_QUERY: [u32; 2] = [214, 96];
 
 impl App {
@@ -21,7 +20,7 @@ impl App {
         self.source_error = None;
         self.asked_photos.clear();
         let Some(what) = what else {
-            match Photo::decode(FIRST_PICTURE, FIRST_NAME) {
+            match built_in::photo() {
                 Ok(photo) => {
                     self.live = false;
                     self.player = None;
@@ -29,8 +28,9 @@ impl App {
                         self.document.query = FIRST_QUERY;
                     }
                     self.show_photo(photo);
+                    self.built_in = true;
                 }
-                Err(error) => self.tell(error.to_string()),
+                Err(error) => self.tell_failure(error.to_string()),
             }
             return;
         };
@@ -43,6 +43,19 @@ impl App {
             }
             Err(error) => self.source_error = Some(error.to_string()),
         }
+    }
+
+    /// What of the sources behind the first one is not there; the first one tells of itself when it is opened.
+    pub(super) fn missing_sources(&self) -> Option<String> {
+        let mut missing = self.sources.iter().skip(1).filter_map(|what| source::check(what).err());
+        let first = missing.next()?;
+        Some(match missing.count() {
+            0 => first.to_string(),
+            more => format!(
+                "{first} (and {})",
+                counted(more, "more source is missing", "more sources are missing")
+            ),
+        })
     }
 
     /// Opens something new and keeps it in the list of sources.
@@ -80,6 +93,16 @@ impl App {
             });
             (dropped, pasted)
         });
+        if let Some(since) = self.paste_asked {
+            if pasted.is_some() {
+                self.paste_asked = None;
+            } else if since.elapsed() >= PASTE {
+                self.paste_asked = None;
+                self.tell_failure("There is no picture on the clipboard: copy one first.");
+            } else {
+                ctx.request_repaint_after(PASTE);
+            }
+        }
         if let Some(image) = pasted {
             let [width, height] = image.size.map(|side| side as u32);
             let bytes = image.pixels.iter().flat_map(|p| [p.r(), p.g(), p.b()]).collect();
@@ -89,7 +112,7 @@ impl App {
                     self.live = false;
                     self.show_photo(photo);
                 }
-                Err(error) => self.tell(error.to_string()),
+                Err(error) => self.tell_failure(error.to_string()),
             }
         }
         for file in dropped {
@@ -108,7 +131,7 @@ impl App {
                     self.live = false;
                     self.show_photo(photo);
                 }
-                Err(why) => self.tell(format!("{name}: {why}")),
+                Err(why) => self.tell_failure(format!("{name}: {why}")),
             }
         }
     }

@@ -1,102 +1,14 @@
 //! What each action does.
 
+use super::dialogs::{Decision, Purpose};
 use super::{Action, App};
 use crate::explorer::settings::{Colours, Fusion, Range, Settings};
 use crate::explorer::{arrays_source, command, export, session};
+use crate::source::{self, Kind, built_in};
 use eframe::egui;
-use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-/// A file that was asked for and what to do with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
-    Open,
-    OpenArrays,
-    SaveView,
-    ExportMap,
-    ExportCsv,
-    ExportSettings,
-    Sweep,
-    SaveSession,
-    RestoreSession,
-}
-
-impl Purpose {
-    /// Name and suffixes of what is saved; `None` for what is opened.
-    fn target(self) -> Option<(&'static str, &'static [&'static str])> {
-        match self {
-            Self::Open | Self::OpenArrays | Self::RestoreSession => None,
-            Self::SaveView => Some(("attention.png", &["png"])),
-            Self::ExportMap => Some(("map.npy", &["npy", "png", "npz", "safetensors"])),
-            Self::ExportCsv => Some(("row.csv", &["csv"])),
-            Self::ExportSettings => Some(("settings.json", &["json"])),
-            Self::Sweep => Some(("sweep.gif", &["gif"])),
-            Self::SaveSession => Some(("session.json", &["json"])),
-        }
-    }
-}
-
-/// Dialogs that are open: they run on threads of their own, so that the window goes on.
-#[derive(Debug, Default)]
-pub(super) struct Dialogs {
-    open: Vec<(Purpose, Receiver<Option<PathBuf>>)>,
-    /// Answers to give in place of asking, for tests.
-    pub(super) scripted: VecDeque<PathBuf>,
-}
-
-impl Dialogs {
-    fn ask(&mut self, ctx: &egui::Context, purpose: Purpose) {
-        let (send, receive) = channel();
-        if let Some(path) = self.scripted.pop_front() {
-            // The receiver is right here.
-            let _ = send.send(Some(path));
-            self.open.push((purpose, receive));
-            return ctx.request_repaint();
-        }
-        let waking = ctx.clone();
-        let started = std::thread::Builder::new().name("dialog".into()).spawn(move || {
-            let dialog = rfd::FileDialog::new();
-            let path = match purpose.target() {
-                Some((name, suffixes)) => dialog.set_file_name(name).add_filter(name, suffixes).save_file(),
-                None => dialog.pick_file(),
-            };
-            // The window may be gone by then.
-            let _ = send.send(path);
-            waking.request_repaint();
-        });
-        if started.is_ok() {
-            self.open.push((purpose, receive));
-        }
-    }
-
-    fn ask_folder(&mut self, ctx: &egui::Context) {
-        let (send, receive) = channel();
-        let waking = ctx.clone();
-        let started = std::thread::Builder::new().name("dialog".into()).spawn(move || {
-            let _ = send.send(rfd::FileDialog::new().pick_folder());
-            waking.request_repaint();
-        });
-        if started.is_ok() {
-            self.open.push((Purpose::Open, receive));
-        }
-    }
-
-    fn answered(&mut self) -> Vec<(Purpose, PathBuf)> {
-        let mut found = Vec::new();
-        self.open.retain(|(purpose, receive)| match receive.try_recv() {
-            Ok(Some(path)) => {
-                found.push((*purpose, path));
-                false
-            }
-            Ok(None) | Err(TryRecvError::Disconnected) => false,
-            Err(TryRecvError::Empty) => true,
-        });
-        found
-    }
-}
+use std::time::{Duration, Instant};
 
 /// Frames of a captured sweep.
 const SWEEP_FRAMES: usize = 24;
@@ -114,6 +26,13 @@ pub(super) struct Sweep {
     frames: Arc<Mutex<Vec<egui::ColorImage>>>,
     /// Pictures asked for so far.
     asked: usize,
+}
+
+impl Sweep {
+    /// Pictures taken and pictures there will be.
+    pub(super) fn progress(&self) -> (u64, u64) {
+        (self.frames.lock().map_or(0, |frames| frames.len()) as u64, SWEEP_FRAMES as u64)
+    }
 }
 
 impl App {
@@ -138,7 +57,7 @@ impl App {
         let look = &mut self.document.settings.look;
         match action {
             Action::OpenFile => self.dialogs.ask(ctx, Purpose::Open),
-            Action::OpenFolder => self.dialogs.ask_folder(ctx),
+            Action::OpenFolder => self.dialogs.ask(ctx, Purpose::OpenFolder),
             Action::OpenArrays => self.dialogs.ask(ctx, Purpose::OpenArrays),
             Action::SaveView => self.dialogs.ask(ctx, Purpose::SaveView),
             Action::ExportMap => self.dialogs.ask(ctx, Purpose::ExportMap),
@@ -151,7 +70,10 @@ impl App {
             Action::Camera => self.open_new(ctx, "camera".into()),
             Action::Screen => self.open_new(ctx, "screen".into()),
             Action::Synthetic => self.open_new(ctx, "synthetic".into()),
-            Action::PasteImage => ctx.send_viewport_cmd(egui::ViewportCommand::RequestPaste),
+            Action::PasteImage => {
+                ctx.send_viewport_cmd(egui::ViewportCommand::RequestPaste);
+                self.paste_asked = Some(Instant::now());
+            }
             Action::Reload => {
                 let what = self.sources.get(self.source).cloned();
                 self.open_source(ctx, what.as_deref());
@@ -233,19 +155,51 @@ impl App {
     }
 
     fn copy_command(&mut self, ctx: &egui::Context) {
-        let image = self.sources.get(self.source).cloned().unwrap_or_else(|| "assets/chelsea.png".into());
-        match command::map_command(&self.document, &image) {
-            Ok(text) => {
-                let other = command::drawn_otherwise(&self.document.settings.look);
-                ctx.copy_text(text);
-                self.tell(match other.is_empty() {
-                    true => "Copied: the command draws this map.".to_string(),
-                    false => {
-                        format!("Copied: same numbers; the command line draws without {}.", other.join(", "))
-                    }
-                });
+        let command = self.shown_input().and_then(|(image, frame)| {
+            let mut text = command::map_command(&self.document, &image)?;
+            if let Some(frame) = frame {
+                text.push_str(&format!(" --frames {frame}..{}", frame + 1));
             }
-            Err(why) => self.tell(format!("No command for this: {why}.")),
+            Ok(text)
+        });
+        let text = match command {
+            Ok(text) => text,
+            Err(why) => return self.tell_failure(format!("No command for this: {why}.")),
+        };
+        let look = &self.document.settings.look;
+        let other = command::drawn_otherwise(look);
+        let mut told = match other.is_empty() {
+            true => "Copied: the command draws this map.".to_string(),
+            false => format!("Copied: same numbers; the command line draws without {}.", other.join(", ")),
+        };
+        if let Fusion::Head(head) = look.fusion {
+            told.push_str(&format!(" Head {} is --head {head} there, where heads count from 0.", head + 1));
+        }
+        ctx.copy_text(text);
+        self.tell(told);
+    }
+
+    /// What `wgattn map` takes for the picture in sight from any folder, and the number of the frame where it is one of many.
+    ///
+    /// Errors: why there is no such thing, to go behind a colon.
+    fn shown_input(&self) -> Result<(String, Option<u64>), String> {
+        if self.arrays.is_some() {
+            return Err("the map is of arrays, and the command line maps pictures only".into());
+        }
+        if self.built_in {
+            return Ok((built_in::WORD.into(), None));
+        }
+        let photo = self.photo.as_ref().ok_or("there is no picture yet")?;
+        let nowhere = || format!("{} lies in no file; save it as a picture and open that one", photo.name());
+        // A picture that was pasted or dropped has no source.
+        let status = self.player.as_ref().map(|player| player.status()).ok_or_else(nowhere)?;
+        let clip = matches!(status.kind, Kind::Clip { .. } | Kind::Live);
+        let source = self.sources.get(self.source).filter(|source| Path::new(source).is_file());
+        // Pictures of folders and of numbered files lie in files of their own; frames of videos do not.
+        match source {
+            Some(source) if clip => Ok((source::anywhere(source), Some(self.picture))),
+            _ if Path::new(photo.name()).is_file() => Ok((source::anywhere(photo.name()), None)),
+            _ => Err(nowhere()),
         }
     }
 
@@ -253,7 +207,7 @@ impl App {
     pub(super) fn session(&self, ctx: &egui::Context) -> session::Session {
         session::Session {
             document: self.document.clone(),
-            source: self.sources.get(self.source).cloned(),
+            source: self.sources.get(self.source).map(|source| source::anywhere(source)),
             open_views: self.layout.open_ids(&self.views),
             theme: match ctx.options(|o| o.theme_preference) {
                 egui::ThemePreference::Dark => session::Theme::Dark,
@@ -265,18 +219,37 @@ impl App {
         }
     }
 
-    /// Goes back to a session.
-    pub(super) fn restore(&mut self, ctx: &egui::Context, kept: session::Session) {
+    /// Goes back to a session. Where its source is gone, the picture in sight stays, or the built-in one is shown.
+    ///
+    /// Errors: why the source cannot be opened; all the rest of the session is back nevertheless.
+    pub(super) fn restore(&mut self, ctx: &egui::Context, kept: session::Session) -> Result<(), String> {
+        let missing = kept.source.as_deref().and_then(|source| source::check(source).err());
+        let mut failure = missing.map(|error| error.to_string());
+        self.document = kept.document;
+        let query = self.document.query;
+        // For a picture that is still on its way.
+        self.restored = Some(query);
         match &kept.source {
-            Some(source) => self.open_new(ctx, source.clone()),
+            Some(source) if failure.is_none() => self.open_new(ctx, source.clone()),
+            // Its name stays: the next session, or reading it again, may find it.
+            Some(source) => {
+                self.sources.push(source.clone());
+                self.source = self.sources.len() - 1;
+            }
             None => {
                 self.sources.clear();
                 self.source = 0;
                 self.open_source(ctx, None);
             }
         }
-        self.document = kept.document;
-        self.restored = Some(self.document.query);
+        failure = failure.or_else(|| self.source_error.take());
+        if failure.is_some() && self.photo.is_none() {
+            self.open_source(ctx, None);
+        }
+        if failure.is_some() || kept.source.is_none() {
+            self.restored = None;
+        }
+        self.document.query = query;
         self.hide_ui = kept.hidden_panels;
         ctx.set_theme(match kept.theme {
             session::Theme::Dark => egui::ThemePreference::Dark,
@@ -286,63 +259,116 @@ impl App {
         for id in kept.open_views.iter().rev() {
             self.open_view(id);
         }
+        failure
+            .map_or(Ok(()), |why| Err(format!("The session's picture is missing, all else is back: {why}")))
     }
 
     /// Does what was waiting for a file's name.
     pub(super) fn take_answers(&mut self, ctx: &egui::Context) {
         for (purpose, path) in self.dialogs.answered() {
-            let source = self.sources.get(self.source).map(PathBuf::from);
-            if purpose.target().is_some()
-                && let Err(error) = export::keep_input(source.as_deref(), &path)
-            {
-                self.tell(error.to_string());
-                continue;
-            }
-            let outcome = match purpose {
-                Purpose::Open => {
-                    self.open_new(ctx, path.display().to_string());
-                    continue;
-                }
-                Purpose::OpenArrays => {
-                    let size = self.photo.as_ref().map(|p| p.size());
-                    match arrays_source::open(&path, size, arrays_source::ArrayChoice::default()) {
-                        Ok(arrays) => {
-                            let notice = arrays.notices.first().cloned();
-                            self.arrays = Some(Arc::new(arrays));
-                            Ok(notice.unwrap_or_else(|| format!("Maps are of {} now.", path.display())))
-                        }
-                        Err(error) => Err(error.to_string()),
-                    }
-                }
-                Purpose::SaveView => {
-                    self.view_wanted = Some(path);
-                    continue;
-                }
-                Purpose::Sweep => {
-                    let middle =
-                        self.snapshot.as_ref().and_then(|s| s.lambda.first().copied()).unwrap_or(1.0);
-                    let before = self.document.settings.compute.lambda;
-                    self.sweep = Some(Sweep { path, middle, before, frames: Arc::default(), asked: 0 });
-                    continue;
-                }
-                Purpose::SaveSession => {
-                    let saved = self.session(ctx).save(&path).map_err(|e| e.to_string());
-                    saved.map(|()| format!("Saved {}.", path.display()))
-                }
-                Purpose::RestoreSession => match session::Session::load(&path) {
-                    Ok(kept) => {
-                        self.restore(ctx, kept);
-                        Ok(format!("Restored {}.", path.display()))
-                    }
-                    Err(error) => Err(error.to_string()),
-                },
-                Purpose::ExportSettings => {
-                    let saved = export::settings(&path, &self.document).map_err(|e| e.to_string());
-                    saved.map(|()| format!("Saved {}.", path.display()))
-                }
-                Purpose::ExportMap | Purpose::ExportCsv => self.export_numbers(purpose, &path),
+            let meant = purpose.completed(&path);
+            // The dialog asked about the name that was typed, not about this one.
+            let outcome = match meant != path && meant.exists() {
+                true => Err(format!(
+                    "{} is there already: name it with its suffix to replace it.",
+                    meant.display()
+                )),
+                false => self.carry_out(ctx, purpose, meant),
             };
-            self.tell(outcome.unwrap_or_else(|why| why));
+            match outcome {
+                Ok(None) => {}
+                Ok(Some(text)) => self.tell(text),
+                Err(why) => self.tell_failure(why),
+            }
+        }
+    }
+
+    /// The field for a file's name, where it is open.
+    pub(super) fn path_field(&mut self, ctx: &egui::Context) {
+        let Some(mut field) = self.dialogs.field.take() else { return };
+        let outcome = match field.show(ctx) {
+            Some(Decision::Close) => return,
+            Some(Decision::Accept) => {
+                let path = field.path();
+                path.and_then(|path| self.carry_out(ctx, field.purpose, path))
+            }
+            None => {
+                self.dialogs.field = Some(field);
+                return;
+            }
+        };
+        match outcome {
+            Ok(None) => {}
+            Ok(Some(text)) => self.tell(text),
+            Err(why) => {
+                field.refuse(why);
+                self.dialogs.field = Some(field);
+            }
+        }
+    }
+
+    /// Does what a file was named for; what there is to tell, unless that comes later.
+    ///
+    /// Errors: one line for the user.
+    fn carry_out(
+        &mut self,
+        ctx: &egui::Context,
+        purpose: Purpose,
+        path: PathBuf,
+    ) -> Result<Option<String>, String> {
+        let source = self.sources.get(self.source).map(PathBuf::from);
+        if purpose.target().is_some() {
+            export::keep_input(source.as_deref(), &path).map_err(|e| e.to_string())?;
+        }
+        let saved = |path: &Path| Some(format!("Saved {}.", path.display()));
+        match purpose {
+            Purpose::Open | Purpose::OpenFolder => {
+                let what = path.display().to_string();
+                source::check(&what).map_err(|e| e.to_string())?;
+                self.open_new(ctx, what);
+                self.source_error.clone().map_or(Ok(None), Err)
+            }
+            Purpose::OpenArrays => {
+                let size = self.photo.as_ref().map(|p| p.size());
+                let arrays = arrays_source::open(&path, size, arrays_source::ArrayChoice::default())
+                    .map_err(|e| e.to_string())?;
+                let notice = arrays.notices.first().cloned();
+                self.arrays = Some(Arc::new(arrays));
+                Ok(Some(notice.unwrap_or_else(|| format!("Maps are of {} now.", path.display()))))
+            }
+            // What cannot be written is refused before it is drawn.
+            Purpose::SaveView => {
+                export::check(&path, &["png"], ".png").map_err(|e| e.to_string())?;
+                self.view_wanted = Some(path);
+                Ok(None)
+            }
+            Purpose::Sweep => {
+                export::check(&path, &["gif"], ".gif").map_err(|e| e.to_string())?;
+                let middle = self.snapshot.as_ref().and_then(|s| s.lambda.first().copied()).unwrap_or(1.0);
+                let before = self.document.settings.compute.lambda;
+                self.sweep = Some(Sweep { path, middle, before, frames: Arc::default(), asked: 0 });
+                Ok(None)
+            }
+            Purpose::SaveSession => {
+                self.session(ctx).save(&path).map_err(|e| e.to_string())?;
+                Ok(saved(&path))
+            }
+            Purpose::RestoreSession => {
+                let kept = session::Session::load(&path).map_err(|e| e.to_string())?;
+                match self.restore(ctx, kept) {
+                    Ok(()) => Ok(Some(format!("Restored {}.", path.display()))),
+                    Err(why) => {
+                        // The session is back, so there is nothing to correct in the field.
+                        self.tell_failure(why);
+                        Ok(None)
+                    }
+                }
+            }
+            Purpose::ExportSettings => {
+                export::settings(&path, &self.document).map_err(|e| e.to_string())?;
+                Ok(saved(&path))
+            }
+            Purpose::ExportMap | Purpose::ExportCsv => self.export_numbers(purpose, &path).map(Some),
         }
     }
 
@@ -368,10 +394,17 @@ impl App {
             let seen = part_of(&picture, rect, scale);
             let outcome = export::view(&path, &seen).map(|()| format!("Saved {}.", path.display()));
             if let Ok(mut said) = said.lock() {
-                said.push(outcome.unwrap_or_else(|e| e.to_string()));
+                said.push(outcome.map_err(|e| e.to_string()));
             }
             waking.request_repaint();
         });
+    }
+
+    /// Gives up a sweep: λ is what it was, and there is no file.
+    pub(super) fn cancel_sweep(&mut self) {
+        let Some(sweep) = self.sweep.take() else { return };
+        self.document.settings.compute.lambda = sweep.before;
+        self.tell("The sweep was cancelled; no file was written.");
     }
 
     /// Goes on with a sweep: sets λ, waits for the map, takes its picture.
@@ -387,7 +420,7 @@ impl App {
             self.document.settings.compute.lambda = before;
             let outcome =
                 export::animation(&path, &frames, SWEEP_DELAY).map(|()| format!("Saved {}.", path.display()));
-            return self.tell(outcome.unwrap_or_else(|e| e.to_string()));
+            return self.tell_outcome(outcome.map_err(|e| e.to_string()));
         }
         // One picture at a time, of a map that is done.
         if taken < sweep.asked {

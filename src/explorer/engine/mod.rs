@@ -3,7 +3,8 @@
 //!
 //! There is one place for a request. A newer one replaces it, so a slider that is dragged neither queues up work nor grows
 //! memory; work that is under way goes on for a quarter of a second and then gives way, but never twice in a row, and never to
-//! the next picture of a moving source: on a slow device something is shown all the same.
+//! the next picture of a moving source: on a slow device something is shown all the same. Only work that would still take
+//! seconds gives way in any case.
 
 mod layers;
 mod machine;
@@ -66,6 +67,8 @@ pub struct Progress {
     pub total: usize,
     /// Since the request was taken.
     pub since: Duration,
+    /// How long the rest takes, as far as can be told by what was done.
+    pub left: Option<Duration>,
 }
 
 #[derive(Default)]
@@ -88,12 +91,17 @@ struct Shared {
     busy: Mutex<Option<(&'static str, Instant)>>,
     done: AtomicUsize,
     total: AtomicUsize,
+    /// When the first steps of what is under way were done, and how many those were: compiling comes before.
+    first: Mutex<Option<(Instant, usize)>>,
 }
 
 impl Shared {
     fn working_on(&self, what: &'static str, since: Instant) {
         self.done.store(0, Ordering::Relaxed);
         self.total.store(0, Ordering::Relaxed);
+        if let Ok(mut first) = self.first.lock() {
+            *first = None;
+        }
         if let Ok(mut busy) = self.busy.lock() {
             *busy = Some((what, since));
         }
@@ -109,14 +117,42 @@ impl Shared {
     fn step(&self, done: usize, total: usize, since: Instant) -> bool {
         self.done.store(done, Ordering::Relaxed);
         self.total.store(total, Ordering::Relaxed);
-        let waiting = self.newer.load(Ordering::Acquire) && !self.finish.load(Ordering::Acquire);
-        let give_way = waiting && since.elapsed() > PATIENCE;
+        if let Ok(mut first) = self.first.lock()
+            && first.is_none_or(|(_, from)| from > done)
+        {
+            *first = Some((Instant::now(), done));
+        }
+        let waiting = self.newer.load(Ordering::Acquire);
+        let patience = match self.finish.load(Ordering::Acquire) {
+            // What is nearly done is finished.
+            true if self.left().is_none_or(|left| left < LONG) => Duration::MAX,
+            true => LONG,
+            false => PATIENCE,
+        };
+        let give_way = waiting && since.elapsed() > patience;
         !(self.cancelled.load(Ordering::Acquire) || give_way)
+    }
+
+    /// How long the rest takes if it goes on as it did.
+    fn left(&self) -> Option<Duration> {
+        let (begun, from) = (*self.first.lock().ok()?)?;
+        let (done, total) = (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
+        let (made, rest) = (done.checked_sub(from)?, total.checked_sub(done)?);
+        // Of the first moment nothing can be told.
+        let spent = begun.elapsed().as_secs_f64();
+        let known = made > 0 && spent > 0.5;
+        known.then(|| Duration::from_secs_f64((spent * rest as f64 / made as f64).min(1e6)))
     }
 }
 
 /// How long work goes on although there is a newer request.
 const PATIENCE: Duration = Duration::from_millis(250);
+
+/// Work that takes longer than this gives way although another one did before.
+const LONG: Duration = Duration::from_secs(2);
+
+/// How long a window that closes waits for the engine.
+const FAREWELL: Duration = Duration::from_millis(700);
 
 /// The window's end of the engine.
 pub struct Engine {
@@ -169,12 +205,17 @@ impl Engine {
         self.shared.cancelled.store(true, Ordering::Release);
     }
 
+    /// Number of the newest request.
+    pub fn latest(&self) -> u64 {
+        self.asked
+    }
+
     /// What is under way.
     pub fn progress(&self) -> Option<Progress> {
         let (what, since) = (*self.shared.busy.lock().ok()?)?;
         let done = self.shared.done.load(Ordering::Relaxed);
         let total = self.shared.total.load(Ordering::Relaxed);
-        Some(Progress { what, done, total, since: since.elapsed() })
+        Some(Progress { what, done, total, since: since.elapsed(), left: self.shared.left() })
     }
 
     /// Whether there is neither work nor a request.
@@ -191,9 +232,16 @@ impl Drop for Engine {
             mailbox.stop = true;
         }
         self.shared.bell.notify_one();
-        if let Some(thread) = self.thread.take() {
-            // A thread that panicked has nothing more to say.
-            let _ = thread.join();
+        let Some(thread) = self.thread.take() else { return };
+        // It stops at the next look; what a driver compiles or runs meanwhile cannot be cut short, and nobody waits for it.
+        let until = Instant::now() + FAREWELL;
+        while !thread.is_finished() {
+            if Instant::now() > until {
+                return log::debug!("the engine is left behind at its work");
+            }
+            std::thread::sleep(Duration::from_millis(2));
         }
+        // A thread that panicked has nothing more to say.
+        let _ = thread.join();
     }
 }

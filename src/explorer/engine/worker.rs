@@ -11,7 +11,7 @@ mod rows;
 use super::machine::{Machine, Window};
 use super::ranges;
 use super::{Answer, Request, Shared};
-use crate::backend::Memory;
+use crate::backend::{Memory, TimingSource, Timings};
 use crate::error::Error;
 use crate::explorer::settings::Device;
 use crate::explorer::snapshot::{Distances, Needs, Parity, Row, Snapshot, Trace};
@@ -27,6 +27,8 @@ use std::time::{Duration, Instant};
 enum Stop {
     /// It was cancelled, or a newer one came.
     GaveWay,
+    /// A mask hides every token from the clicked one.
+    SeesNothing,
     /// It cannot be done.
     Failed(String),
     /// The device is gone.
@@ -102,7 +104,7 @@ impl Worker {
             gave_way = matches!(outcome, Err(Stop::GaveWay));
             self.shared.idle();
             match outcome {
-                Ok(()) | Err(Stop::GaveWay) => {}
+                Ok(()) | Err(Stop::GaveWay | Stop::SeesNothing) => {}
                 Err(Stop::Failed(why)) => self.put(Answer::Failed(why)),
                 Err(Stop::Panicked(why)) => {
                     self.put(Answer::Failed(why));
@@ -151,7 +153,15 @@ impl Worker {
         self.shared.working_on("reading the picture", since);
         self.read_picture(request, &mut watch)?;
         self.shared.working_on("computing the map", since);
-        self.compute(request, &mut watch)?;
+        match self.compute(request, &mut watch) {
+            Err(Stop::SeesNothing) => {
+                let mut snapshot = self.nothing_seen(number, request)?;
+                snapshot.latency = since.elapsed();
+                self.put(Answer::Found(Arc::new(snapshot)));
+                return Ok(());
+            }
+            computed => computed?,
+        }
         let mut snapshot = self.snapshot(number, request)?;
         snapshot.latency = since.elapsed();
         let later = request.needs.trace || request.needs.distances || request.needs.parity;
@@ -162,7 +172,7 @@ impl Worker {
         }
         if request.needs.trace {
             self.shared.working_on("tracing the inverse", since);
-            self.make_trace(request)?;
+            self.make_trace(request, &mut watch)?;
         }
         if !watch(0, 0) {
             return Err(Stop::GaveWay);
@@ -265,6 +275,56 @@ impl Worker {
             memory,
             notices,
             layers,
+        })
+    }
+
+    /// The answer where a mask hides every token from the clicked one: there is no row.
+    fn nothing_seen(&mut self, number: u64, request: &Request) -> Result<Snapshot, Stop> {
+        let machine = self.machine()?;
+        let options = request.compute.scene()?;
+        let lambda = self.bandwidths(&request.compute, &options)?;
+        let features = self.features.as_mut().ok_or(Stop::GaveWay)?;
+        let plan = scene::plan_rows(&options, &features.grid)?;
+        let cells = match plan.exact {
+            true => Vec::new(),
+            false => landmark_cells(&request.compute, &features.grid)?,
+        };
+        let why = crate::explorer::snapshot::SEES_NOTHING;
+        Ok(Snapshot {
+            request: number,
+            compute: request.compute.clone(),
+            look: request.look.clone(),
+            query: request.query,
+            query_token: features.grid.token_at(request.query).map_err(SceneError::from)?,
+            grid: features.grid.clone(),
+            device: machine.info(),
+            on_window_device: machine.draws(),
+            lambda,
+            landmarks: plan.landmarks,
+            landmark_cells: cells,
+            exact: plan.exact,
+            hidden_keys: Some(features.grid.tokens()),
+            sinks: Vec::new(),
+            row: Row::default(),
+            exact_row: None,
+            relative_error: None,
+            no_exact: Some(why.into()),
+            inverse: Vec::new(),
+            no_parity: Some(why.into()),
+            trace: None,
+            distances: None,
+            parity: None,
+            schedules: vec![Arc::new(features.stage.program().schedule().clone())],
+            timings: Timings {
+                source: TimingSource::Wall,
+                steps: Vec::new(),
+                wall_seconds: 0.0,
+                cpu_seconds: 0.0,
+            },
+            latency: Duration::ZERO,
+            memory: features.stage.program().memory(),
+            notices: features.notices.clone(),
+            layers: Vec::new(),
         })
     }
 

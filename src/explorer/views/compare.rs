@@ -42,7 +42,8 @@ impl View for Compare {
         let (cols, rows) = arrangement(space.size(), picture);
         for (i, (layer, title)) in parts.iter().enumerate() {
             let part = cell(space, (cols, rows), i);
-            let missing = context.snapshot.is_some_and(|s| s.layer(*layer).is_none());
+            // Where the mask hides everything, each picture says so.
+            let missing = context.snapshot.is_some_and(|s| s.layer(*layer).is_none() && !s.sees_nothing());
             if missing {
                 let why = context.snapshot.and_then(|s| s.no_exact.clone());
                 note(ui, part, &why.map_or("Computing the exact row…".to_string(), |w| sentence(&w)));

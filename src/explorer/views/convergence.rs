@@ -51,6 +51,9 @@ impl View for Convergence {
     fn ui(&mut self, ui: &mut egui::Ui, context: &mut ViewContext<'_>) {
         plots::page(ui, |ui| {
             let Some(snapshot) = context.snapshot else { return plots::nothing_yet(ui) };
+            if snapshot.sees_nothing() {
+                return plots::nothing_seen(ui);
+            }
             if snapshot.landmarks == 0 {
                 let hint = "These rows are exact: no landmarks, so no matrix to invert. Choose the Nyström road to \
                             see its inverse converge.";

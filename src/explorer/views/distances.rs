@@ -44,6 +44,9 @@ impl View for DistancesView {
     fn ui(&mut self, ui: &mut egui::Ui, context: &mut ViewContext<'_>) {
         plots::page(ui, |ui| {
             let Some(snapshot) = context.snapshot else { return plots::nothing_yet(ui) };
+            if snapshot.sees_nothing() {
+                return plots::nothing_seen(ui);
+            }
             match snapshot.distances.as_deref().map(Vec::as_slice) {
                 Some(heads) if heads.iter().any(|h| h.pairs > 0) => self.show(ui, snapshot, heads),
                 Some(_) => plots::empty(

@@ -32,6 +32,9 @@ impl View for ParityView {
     fn ui(&mut self, ui: &mut egui::Ui, context: &mut ViewContext<'_>) {
         plots::page(ui, |ui| {
             let Some(snapshot) = context.snapshot else { return plots::nothing_yet(ui) };
+            if snapshot.sees_nothing() {
+                return plots::nothing_seen(ui);
+            }
             let Some(parity) = &snapshot.parity else {
                 return match &snapshot.no_parity {
                     Some(reason) => plots::empty(ui, "No reference for this row", reason),

@@ -5,7 +5,7 @@ use crate::explorer::canvas::{Drag, Placed, WHOLE};
 use crate::explorer::snapshot::{Layer, LayerId, Snapshot};
 use crate::numbers::significant;
 use eframe::egui::{self, Align2, Color32, FontId, Mesh, Pos2, Rect, Shape, Stroke, StrokeKind, pos2, vec2};
-use glam::DVec2;
+use glam::{DVec2, UVec2};
 
 /// Draws the photograph with layers over it into all of `ui`, and lets the pointer pan, zoom and choose the query.
 /// `None` where there is no photograph yet.
@@ -43,7 +43,7 @@ pub fn show_layer_in(
         Some(snapshot) => draw_layers(&painter, context, snapshot, layers, &placed),
         None => context.textures.draw(&painter, placed.rect, None),
     }
-    draw_query(&painter, placed.to_screen(context.query.as_dvec2() + DVec2::splat(0.5)));
+    draw_marker(&painter, context, &placed);
     if drag == Drag::Pan {
         if let Some(pixel) = placed.clicked() {
             *context.query = pixel;
@@ -53,6 +53,23 @@ pub fn show_layer_in(
         }
     }
     Some(placed)
+}
+
+/// Marks the clicked pixel: hollow, and the query of the map in sight beside it, while the map is that of another one.
+pub fn draw_marker(painter: &egui::Painter, context: &ViewContext<'_>, placed: &Placed) {
+    let on_screen = |pixel: UVec2| placed.to_screen(pixel.as_dvec2() + DVec2::splat(0.5));
+    let at = on_screen(*context.query);
+    let Some(former) = context.canvas.former_query else { return draw_query(painter, at) };
+    let of_map = on_screen(former);
+    painter.circle_filled(of_map, 4.0, Color32::from_black_alpha(200));
+    painter.circle_filled(of_map, 2.5, Color32::WHITE);
+    let steps = 12;
+    let turn = |step: usize| std::f32::consts::TAU * step as f32 / steps as f32;
+    painter.circle_stroke(at, 7.0, Stroke::new(3.5, Color32::from_black_alpha(200)));
+    for step in (0..steps).step_by(2) {
+        let ends = [turn(step), turn(step + 1)].map(|angle| at + 7.0 * egui::Vec2::angled(angle));
+        painter.line_segment(ends, Stroke::new(1.5, Color32::WHITE));
+    }
 }
 
 fn draw_layers(
@@ -71,6 +88,11 @@ fn draw_layers(
         _ => snapshot.layer(*id),
     });
     let shown: Vec<&Layer> = found.collect();
+    if snapshot.sees_nothing() && !layers.is_empty() && kept.is_none() {
+        context.textures.draw(painter, placed.rect, None);
+        painter.rect_filled(placed.rect.intersect(painter.clip_rect()), 0.0, Color32::from_black_alpha(120));
+        return context.canvas.texts.push(at_foot(painter, "The mask hides every token from here."));
+    }
     let first = shown.first().map(|layer| (*layer, over, opacity, smooth));
     context.textures.draw(painter, placed.rect, first);
     let tint = Color32::from_white_alpha((opacity * 255.0).round() as u8);
@@ -198,6 +220,19 @@ fn colour_bar(painter: &egui::Painter, layer: &Layer, reference: bool) -> Option
         painter.galley(at, middle, Color32::WHITE);
     }
     Some(ground)
+}
+
+/// A line at the foot of a dimmed picture, where it seldom covers the marker; where it was drawn.
+fn at_foot(painter: &egui::Painter, text: &str) -> Rect {
+    let clip = painter.clip_rect();
+    let wrap = (clip.width() - 32.0).max(80.0);
+    let galley = painter.layout(text.to_owned(), FontId::proportional(14.0), Color32::WHITE, wrap);
+    let low = pos2(clip.center().x, clip.bottom() - 18.0 - galley.size().y / 2.0);
+    let rect = Rect::from_center_size(low, galley.size());
+    let ground = rect.expand2(vec2(10.0, 6.0));
+    painter.rect_filled(ground, 4.0, Color32::from_black_alpha(170));
+    painter.galley(rect.min, galley, Color32::WHITE);
+    ground
 }
 
 /// A quiet line in the middle of an empty space.

@@ -116,6 +116,15 @@ pub(super) fn nothing_yet(ui: &mut egui::Ui) {
     empty(ui, "Nothing computed yet", "The first map is on its way. Click the picture to choose a query.");
 }
 
+/// What views of numbers say where a mask leaves the query without keys.
+pub(super) fn nothing_seen(ui: &mut egui::Ui) {
+    empty(
+        ui,
+        "No row from here",
+        "The mask hides every token from the clicked one: erase some of it, or click elsewhere.",
+    );
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -81,9 +81,18 @@ impl WgpuProgram {
         Ok(())
     }
 
-    /// Consecutive dispatches share a pass; a copy before a dispatch ends it.
     pub(super) fn encode_steps(&self, encoder: &mut ::wgpu::CommandEncoder, range: std::ops::Range<usize>) {
-        let mut launches = range.flat_map(|i| self.steps[i].launches.iter().map(move |l| (i, l))).peekable();
+        let launches = range.flat_map(|i| self.steps[i].launches.iter().map(move |l| (i, l)));
+        self.encode_launches(encoder, launches);
+    }
+
+    /// Consecutive dispatches share a pass; a copy before a dispatch ends it.
+    pub(super) fn encode_launches<'a>(
+        &self,
+        encoder: &mut ::wgpu::CommandEncoder,
+        launches: impl Iterator<Item = (usize, &'a Launch)>,
+    ) {
+        let mut launches = launches.peekable();
         while launches.peek().is_some() {
             if let Some((_, launch)) = launches.peek() {
                 launch.copies.iter().for_each(|copy| self.encode_copy(encoder, copy));

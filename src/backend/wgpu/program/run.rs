@@ -2,8 +2,14 @@
 
 use super::*;
 
-/// Steps of the first submission of a watched run; later ones grow or shrink with what they take.
-const FIRST_PART: usize = 16;
+/// Work of the first submission of a watched run, in floating-point operations; later ones grow or shrink with what they take.
+const FIRST_WORK: f64 = 64e6;
+
+/// What a dispatch counts at least: the overhead of one on a quick device, in operations.
+const LEAST_WORK: f64 = 4e6;
+
+/// What an exponential counts, in operations.
+const EXP_WORK: f64 = 8.0;
 
 /// Time that a submission of a watched run should stay under: a frame of the host's window passes between two of them.
 const PART: std::time::Duration = std::time::Duration::from_millis(20);
@@ -21,8 +27,25 @@ impl WgpuProgram {
             .create_command_encoder(&::wgpu::CommandEncoderDescriptor { label: Some(&self.schedule.label) })
     }
 
-    /// One submission per step, each timed by the device where it can and by the host's clocks in any case.
-    pub(super) fn run_profiled(&mut self) -> Result<(TimingSource, Vec<StepTime>)> {
+    /// All dispatches in their order: step, number within the step, and about how many operations.
+    fn work(&self) -> Vec<(usize, usize, f64)> {
+        let of_step = |(index, step): (usize, &Step)| {
+            let cost = (step.kernel.cost)(&step.dims, &step.params);
+            let launches = &self.steps[index].launches;
+            let groups: u64 = launches.iter().map(|l| l.groups).sum();
+            let whole = (cost.flop + EXP_WORK * cost.exp) / groups.max(1) as f64;
+            let of = move |l: &Launch| (whole * l.groups as f64).max(LEAST_WORK);
+            launches.iter().enumerate().map(move |(n, l)| (index, n, of(l))).collect::<Vec<_>>()
+        };
+        self.schedule.steps.iter().enumerate().flat_map(of_step).collect()
+    }
+
+    /// One submission per step, each timed by the device where it can and by the host's clocks in any case. `None` where
+    /// `watch`, called between steps, ended it.
+    pub(super) fn run_profiled(
+        &mut self,
+        watch: &mut dyn FnMut(usize, usize) -> bool,
+    ) -> Result<Option<(TimingSource, Vec<StepTime>)>> {
         let mut encoder = self.encoder();
         self.encode_uploads(&mut encoder)?;
         self.submit(encoder, "uploads")?;
@@ -34,6 +57,9 @@ impl WgpuProgram {
         let mut source = if queries.is_some() { TimingSource::Timestamp } else { TimingSource::Wall };
         let mut times = Vec::new();
         for index in 0..self.steps.len() {
+            if index > 0 && !watch(index, self.steps.len()) {
+                return Ok(None);
+            }
             let mut encoder = self.encoder();
             for launch in &self.steps[index].launches {
                 launch.copies.iter().for_each(|copy| self.encode_copy(&mut encoder, copy));
@@ -73,7 +99,7 @@ impl WgpuProgram {
                 by_token: step.dims.find("n").is_some(),
             });
         }
-        Ok((source, times))
+        Ok(Some((source, times)))
     }
 }
 
@@ -115,7 +141,7 @@ impl Program for WgpuProgram {
     fn run(&mut self) -> Result<Timings> {
         let total = Stopwatch::start();
         let (source, steps) = if self.profiling {
-            self.run_profiled()?
+            self.run_profiled(&mut |_, _| true)?.unwrap_or((TimingSource::Wall, Vec::new()))
         } else {
             let mut encoder = self.encoder();
             self.encode(&mut encoder)?;
@@ -128,30 +154,39 @@ impl Program for WgpuProgram {
 
     fn run_watched(&mut self, watch: &mut dyn FnMut(usize, usize) -> bool) -> Result<Option<Timings>> {
         if self.profiling {
-            return self.run().map(Some);
+            let total = Stopwatch::start();
+            let Some((source, steps)) = self.run_profiled(watch)? else { return Ok(None) };
+            let (wall_seconds, cpu_seconds) = total.seconds();
+            return Ok(Some(Timings { source, steps, wall_seconds, cpu_seconds }));
         }
         let total = Stopwatch::start();
         let count = self.steps.len();
-        let (mut done, mut group) = (0, FIRST_PART);
+        let list = self.work();
+        let (mut done, mut budget) = (0, FIRST_WORK);
         let mut encoder = self.encoder();
         self.encode_uploads(&mut encoder)?;
         loop {
-            let end = (done + group).min(count);
-            self.encode_steps(&mut encoder, done..end);
-            let part = std::time::Instant::now();
+            // One dispatch at least; a step of many heads may end in the middle.
+            let (mut end, mut work) = (done, 0.0);
+            while let Some((_, _, more)) = list.get(end).filter(|(_, _, w)| end == done || work + w <= budget)
+            {
+                work += more;
+                end += 1;
+            }
+            let part =
+                list[done..end].iter().map(|&(step, launch, _)| (step, &self.steps[step].launches[launch]));
+            self.encode_launches(&mut encoder, part);
+            let since = std::time::Instant::now();
             self.submit(encoder, &self.schedule.label)?;
             done = end;
-            if done == count {
-                break;
-            }
-            if !watch(done, count) {
+            let Some(&(step, _, _)) = list.get(done) else { break };
+            if !watch(step, count) {
                 return Ok(None);
             }
-            group = match part.elapsed() {
-                long if long > PART => (group / 2).max(1),
-                short if 3 * short < PART => group * 2,
-                _ => group,
-            };
+            let taken = since.elapsed().as_secs_f64() / PART.as_secs_f64();
+            if !(1.0 / 3.0..=1.0).contains(&taken) {
+                budget = (work / taken.max(1e-3)).clamp(budget / 8.0, 2.0 * budget).max(LEAST_WORK);
+            }
             encoder = self.encoder();
         }
         let (wall_seconds, cpu_seconds) = total.seconds();

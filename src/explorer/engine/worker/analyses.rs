@@ -20,7 +20,11 @@ const SAMPLED_PAIRS: usize = 40_000;
 
 impl Worker {
     /// How the inverse of the landmark matrices converges on the device.
-    pub(super) fn make_trace(&mut self, request: &Request) -> Result<(), Stop> {
+    pub(super) fn make_trace(
+        &mut self,
+        request: &Request,
+        watch: &mut dyn FnMut(usize, usize) -> bool,
+    ) -> Result<(), Stop> {
         let exact = self.rows.as_ref().is_none_or(|r| r.exact);
         let Some(inputs) = self.ran.as_ref().map(|r| r.inputs.clone()).filter(|_| !exact) else {
             return Ok(());
@@ -30,12 +34,13 @@ impl Worker {
         let cells = landmark_table(&request.compute, &grid)?;
         let metric = metric_of(request.compute.similarity);
         let epsilon = request.compute.epsilon;
-        let a = landmark_matrices(&features, shape, &cells, &inputs, metric, epsilon)?;
+        let a = landmark_matrices(&features, shape, &cells, &inputs, metric, epsilon, watch)?;
         let backend: Box<dyn crate::backend::Backend> = match self.machine()? {
             Machine::Wgpu(backend, _) => Box::new(backend),
             Machine::Cpu => Box::new(crate::backend::cpu::CpuBackend),
         };
-        let trace = analysis::trace(backend.as_ref(), &a, f64::from(epsilon))?;
+        let trace = analysis::trace_watched(backend.as_ref(), &a, f64::from(epsilon), watch)?;
+        let trace = trace.ok_or(Stop::GaveWay)?;
         self.trace = Some((inputs, epsilon, Arc::new(trace)));
         Ok(())
     }
@@ -155,6 +160,7 @@ pub(super) fn landmark_matrices(
     inputs: &Inputs,
     metric: Metric,
     epsilon: f32,
+    watch: &mut dyn FnMut(usize, usize) -> bool,
 ) -> Result<HostTensor, Stop> {
     let kept = |t: usize| inputs.keep.as_ref().is_none_or(|k| k[t] != 0);
     let members: Vec<Vec<usize>> = cells
@@ -169,6 +175,9 @@ pub(super) fn landmark_matrices(
     let m = members.len();
     let mut a = Vec::with_capacity(heads * m * m);
     for head in 0..heads {
+        if !watch(head, heads) {
+            return Err(Stop::GaveWay);
+        }
         let token = |t: usize, c: usize| f64::from(features[(head * tokens + t) * d + c]);
         let mean =
             |cell: &Vec<usize>, c: usize| cell.iter().map(|t| token(*t, c)).sum::<f64>() / cell.len() as f64;

@@ -95,10 +95,7 @@ impl Worker {
         let token = features.grid.token_at(request.query).map_err(SceneError::from)?;
         let keep = request.mask.keys(&features.grid, request.query);
         if keep.as_ref().is_some_and(|k| k.iter().all(|x| *x == 0)) {
-            return Err(Stop::Failed(
-                "the mask hides every token from the clicked one: erase some of it, or click elsewhere"
-                    .into(),
-            ));
+            return Err(Stop::SeesNothing);
         }
         let mut options = compute.scene()?;
         scene::check(&options)?;

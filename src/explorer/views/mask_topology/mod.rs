@@ -134,7 +134,7 @@ impl MaskTopology {
             if let Some(rect) = self.survey.query_rect() {
                 frame(&painter, Rect::from_min_max(placed.to_screen(rect.min), placed.to_screen(rect.max)));
             }
-            picture::draw_query(&painter, placed.to_screen(context.query.as_dvec2() + 0.5));
+            picture::draw_marker(&painter, context, &placed);
         }
         self.tool_outline(ui, &painter, &placed);
         self.cursor(ui, &placed);

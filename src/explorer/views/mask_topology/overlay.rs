@@ -6,12 +6,12 @@ use crate::explorer::canvas::{Placed, WHOLE};
 use crate::explorer::mask::{HIDDEN, MaskDocument, REGIONS, is_hidden, region_of};
 use crate::explorer::theme;
 use eframe::egui::{self, Color32, ColorImage, Painter, Rect, TextureHandle, TextureOptions, Visuals};
-use glam::DVec2;
+use glam::{DVec2, UVec2};
 
 /// Both textures and what they were made from.
 #[derive(Default)]
 pub(super) struct Overlay {
-    painting: Option<(TextureHandle, (u64, bool))>,
+    painting: Option<(TextureHandle, (u64, bool, [usize; 2]))>,
     unseen: Option<(TextureHandle, Vec<u8>, [usize; 2], bool)>,
 }
 
@@ -56,10 +56,11 @@ impl Overlay {
                 painter.image(texture.id(), whole, WHOLE, Color32::WHITE);
             }
         }
-        let key = (mask.revision(), visuals.dark_mode);
+        let grid = survey.grid().map(|grid| [grid.cols(), grid.rows()]).unwrap_or_default();
+        let key = (mask.revision(), visuals.dark_mode, grid);
         if self.painting.as_ref().is_none_or(|(_, made_from)| *made_from != key) {
             let old = self.painting.take().map(|(texture, _)| texture);
-            let image = painting(mask, visuals);
+            let image = painting(mask, survey, placed.size, visuals);
             self.painting = Some((upload(context, old, "painted mask", image, TextureOptions::LINEAR), key));
         }
         if let Some((texture, _)) = &self.painting {
@@ -101,8 +102,9 @@ fn pattern(region: u8, x: usize, y: usize) -> bool {
     }
 }
 
-/// The painting, one texel per cell: areas, patterns and outlines.
-fn painting(mask: &MaskDocument, visuals: &Visuals) -> ColorImage {
+/// The painting, one texel per cell: areas, patterns and outlines. What is hidden is hatched by tokens, which are hidden as
+/// wholes, so that hatch and shade are of one shape; a line tells where the brush has been.
+fn painting(mask: &MaskDocument, survey: &Survey, photo: UVec2, visuals: &Visuals) -> ColorImage {
     let (width, height) = (mask.size().x as usize, mask.size().y as usize);
     let cells = mask.cells();
     let (scrim, hatch) = theme::hidden(visuals);
@@ -117,13 +119,20 @@ fn painting(mask: &MaskDocument, visuals: &Visuals) -> ColorImage {
             if is_hidden(label) { ink.map(|ink| scrim.blend(ink.gamma_multiply(0.7))) } else { ink }
         })
         .collect();
+    let per_cell = photo.as_dvec2() / DVec2::new(width.max(1) as f64, height.max(1) as f64);
+    // As painted where the settings allow no grid.
+    let hides = |x: usize, y: usize, label: u8| {
+        let at = (DVec2::new(x as f64, y as f64) + 0.5) * per_cell;
+        survey.hides(at).unwrap_or(is_hidden(label))
+    };
     let row = |label: u8| table.get(usize::from(region_of(label)) * 2 + usize::from(is_hidden(label)));
     let mut texels = Vec::with_capacity(cells.len());
     for (y, line) in cells.chunks_exact(width.max(1)).enumerate() {
         let above = if y > 0 { &cells[(y - 1) * width..y * width] } else { line };
         let below = if y + 1 < height { &cells[(y + 1) * width..(y + 2) * width] } else { line };
         for (x, label) in line.iter().enumerate() {
-            if *label == 0 {
+            let hidden = hides(x, y, *label);
+            if *label == 0 && !hidden {
                 texels.push(Color32::TRANSPARENT);
                 continue;
             }
@@ -133,8 +142,9 @@ fn painting(mask: &MaskDocument, visuals: &Visuals) -> ColorImage {
             let outline = around.iter().any(|other| region_of(*other) != region);
             let edge = around.iter().any(|other| is_hidden(*other) != is_hidden(*label));
             let ink = if outline { 2 } else { usize::from(pattern(region, x, y)) };
-            let colour = row(*label).map_or(Color32::TRANSPARENT, |inks| inks[ink]);
-            let hatched = is_hidden(*label) && (edge || (x + y) % 8 < 2);
+            let shown = if hidden { *label | HIDDEN } else { region };
+            let colour = row(shown).map_or(Color32::TRANSPARENT, |inks| inks[ink]);
+            let hatched = (is_hidden(*label) && edge) || (hidden && (x + y) % 8 < 2);
             texels.push(if hatched { colour.blend(hatch) } else { colour });
         }
     }

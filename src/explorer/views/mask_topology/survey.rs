@@ -3,7 +3,7 @@
 use crate::explorer::mask::{REGIONS, RegionPlace, is_hidden, region_of};
 use crate::explorer::views::ViewContext;
 use crate::vision::grid::{PixelRect, TokenGrid};
-use glam::UVec2;
+use glam::{DVec2, UVec2};
 
 /// Tokens of one region.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,6 +56,15 @@ impl Survey {
             self.seen_count = self.seen.iter().filter(|seen| **seen == 1).count();
         }
         (self.revision, self.grid) = (revision, grid);
+    }
+
+    /// Whether the token at a place of the photograph is hidden as a key; `None` where the settings allow no grid.
+    pub(super) fn hides(&self, at: DVec2) -> Option<bool> {
+        let grid = self.grid.as_ref()?;
+        let last = UVec2::new(grid.cols() as u32, grid.rows() as u32).saturating_sub(UVec2::ONE);
+        let cell = (at.max(DVec2::ZERO) / grid.effective_stride()).as_uvec2().min(last);
+        let label = self.labels.get(cell.y as usize * grid.cols() + cell.x as usize)?;
+        Some(is_hidden(*label))
     }
 
     /// Number of tokens; `None` where the settings allow no grid.

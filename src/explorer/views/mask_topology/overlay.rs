@@ -8,10 +8,13 @@ use crate::explorer::theme;
 use eframe::egui::{self, Color32, ColorImage, Painter, Rect, TextureHandle, TextureOptions, Visuals};
 use glam::{DVec2, UVec2};
 
+/// What the painting was made from: the mask's revision, whether the theme is dark, columns and rows of tokens.
+type PaintingKey = (u64, bool, [usize; 2]);
+
 /// Both textures and what they were made from.
 #[derive(Default)]
 pub(super) struct Overlay {
-    painting: Option<(TextureHandle, (u64, bool, [usize; 2]))>,
+    painting: Option<(TextureHandle, PaintingKey)>,
     unseen: Option<(TextureHandle, Vec<u8>, [usize; 2], bool)>,
 }
 

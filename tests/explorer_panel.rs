@@ -376,6 +376,10 @@ fn the_help_lists_every_action_with_all_its_keys() {
                 }
             }
             assert!(shell.query_by_label("Head 1 to 9").is_some());
+            for (what, how) in actions::MOUSE.iter().chain(&actions::MASK).chain(&actions::WINDOWS) {
+                assert!(shell.query_all_by_label(what).next().is_some(), "{what}");
+                assert!(shell.query_all_by_label(how).next().is_some(), "{how}");
+            }
             picture(&mut shell, &format!("help-{}", name(theme, scale)));
             shell.key_press(egui::Key::Escape);
             shell.run();

@@ -517,7 +517,7 @@ fn help_grid(ui: &mut Ui, title: &str, rows: impl FnOnce(&mut Ui)) {
     egui::Grid::new(("help", title))
         .num_columns(2)
         .spacing([16.0, 4.0])
-        .min_col_width(110.0)
+        .min_col_width(130.0)
         .min_row_height(0.0)
         .show(ui, rows);
     ui.add_space(8.0);

@@ -19,7 +19,6 @@ pub mod graph;
 pub mod kernel;
 pub mod kernels;
 pub mod mask;
-#[cfg(feature = "cli")]
 #[cfg_attr(not(feature = "explorer"), allow(dead_code, reason = "the explorer uses the rest"))]
 mod numbers;
 pub mod random;

@@ -2,7 +2,7 @@
 //!
 //! m = max over the columns of `u[i, c]` (`single`) or |`u[i, c]`| (`both`), 0 (`none`); half = Σ_c (`half` · `x[i, c]`)², 0 without `x`.
 //! `rows[i]` = (m, t), t by `ends`: scale·m − half (`whole`; +half for `none`), 0 (`nothing`), −half (`norm`; at least
-//! [`LOWEST`](super::segment_shift::LOWEST)).
+//! [`LOWEST`]).
 //!
 //! * `u` `[b, h, n, p]`, `x` `[b, h, n, d]`, `rows` `[b, h, n, 2]`.
 //!

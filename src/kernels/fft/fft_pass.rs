@@ -4,7 +4,7 @@
 //!
 //! * `x` `[b, h, o, n, a]`: `o` lines beside one another, `n` ≤ L numbers of each (the rest are zeros that nobody stores), `a` words:
 //!   `a/2` complex numbers of neighbouring lines, real and imaginary parts in turn. `y` `[b, h, o, l, e]` alike, the first `l` outputs.
-//! * `w` `[t, g]`: t = p rows of twiddles (see [`twiddles`](super::plan::twiddles)).
+//! * `w` `[t, g]`: t = p rows of twiddles (see [`twiddles`]).
 //! * `s` `[r, f, 2]`: makes the pass the last forward one, a product with a spectrum, and the first inverse one.
 //!
 //! The rows of `x` or `y` may be wider than the part worked on (`x_from`, `y_from`), or lie in blocks of words that each hold all

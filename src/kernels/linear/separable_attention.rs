@@ -6,9 +6,9 @@
 //!   order, the last axis fastest; `decay` `[3, h]` or `[3, 1]`: γ of each axis.
 //! * `key_mask`, `query_mask` `[b, h, n]`: 0 = leave out. `out` `[b, h, n, e]`, zeros in rows without keys; `den` the denominators.
 //!
-//! Each product of a feature and a value column is summed along one axis after the other ([`axis_scan`](super::axis_scan)), in slices of
+//! Each product of a feature and a value column is summed along one axis after the other ([`axis_scan`]), in slices of
 //! features that the memory budget holds. Everything added is positive, so far rows keep their relative accuracy. A grid of one
-//! axis is a sequence and goes through chunks ([`causal_attention`](super::causal_attention), two-sided).
+//! axis is a sequence and goes through chunks ([`causal_attention`], two-sided).
 
 use super::causal_attention::{self, blocks};
 use super::divide_rows::{self, divided};

@@ -4,12 +4,12 @@
 //!
 //! *Pair by pair* costs N² or, for windows, N times the support, and is accurate in every row. *By Fourier transforms* costs
 //! N log N; its rounding noise is the same in every row, so rows whose denominator it could spoil are found on the device and
-//! computed again pair by pair (method: topological masking, 1.7): no denominator is ever clamped. [`path`](super::path) says
+//! computed again pair by pair (method: topological masking, 1.7): no denominator is ever clamped. [`path`] says
 //! which way is cheaper on a device; `path` forces one.
 //!
 //! * `q`, `k` `[b, h, n, r]` mapped queries and keys, `v` `[b, h, n, e]`, `table` `[1 or h, t]` for tokens on the grid n1 × n2 × n3 in
 //!   raster order, t = (2 n1 − 1)(2 n2 − 1)(2 n3 − 1).
-//!   Global tokens in front of the grid, and packed sequences told by `segment` `[n, 2]`, as in [`relative`](super::relative): both go
+//!   Global tokens in front of the grid, and packed sequences told by `segment` `[n, 2]`, as in [`relative`]: both go
 //!   pair by pair.
 //! * `key_mask`, `query_mask` `[b, h, n]`: 0 leaves a key out, whatever it holds; 0 makes a row zeros.
 //! * `out` `[b, h, n, e]`, zeros where a row sees no key; `status` `[2]`: rows that were computed again, and rows in all (0 of all

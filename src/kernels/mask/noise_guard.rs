@@ -2,11 +2,11 @@
 //! [`relative_rows`](super::relative_rows) computes them again and [`choose_rows`](super::choose_rows) puts them in place.
 //!
 //! A Fourier multiply has the same absolute error in every row, however small the row's own sum is; see
-//! [`noise_flags`](super::noise_flags) for the bound.
+//! [`noise_flags`] for the bound.
 //!
 //! * `sums` `[b, h, n, p]` with the denominators in the last column, `q` `[b, h, n, r]`, `norms` `[b, h, r]`
 //!   ([`column_norms`](super::column_norms) of the kept keys), `table_norm` `[h or 1]`, `query_mask` `[b, h, n]`.
-//! * `slot` `[b, h, n]`, `list` `[w]`, `dispatch` `[3]`, `status` `[2]` as in [`list_flags`](super::list_flags); rows count through all heads.
+//! * `slot` `[b, h, n]`, `list` `[w]`, `dispatch` `[3]`, `status` `[2]` as in [`list_flags`]; rows count through all heads.
 
 use super::{count_flags, list_flags, noise_flags};
 use crate::error::Result;

@@ -13,6 +13,7 @@ use wgattn::kernels::mask::relative::Params;
 use wgattn::kernels::mask::{
     choose_rows, column_norms, noise_guard, relative_attention, relative_map, relative_rows,
 };
+use wgattn::mask::RelativeTable;
 use wgattn::tensor::{DType, HostData, HostTensor, Tensor};
 
 mod support;
@@ -480,5 +481,38 @@ fn rows_that_noise_may_spoil_are_computed_again() {
         assert_eq!(dispatch, [status[0], 1, 1], "{device}");
         assert!(list[1..=status[0] as usize].is_sorted_by(|a, b| a < b), "{device}: {list:?}");
         close(&format!("guarded on {device}"), &got[0].to_f64(), &truth.to_f64(), 5e-5);
+    }
+}
+
+/// An additive bias of softmax attention is a mask, its exponential: T5's buckets and ALiBi, against stored softmax outputs.
+#[test]
+fn biases_are_masks_of_their_exponentials() {
+    let file = File::open("additive_bias");
+    let (n, heads, d, e) = (150_u32, 2_u32, 6, 3);
+    let (q, k, v) = (file.numbers("q"), file.numbers("k"), file.numbers("v"));
+    let numbers = |name: &str| file.numbers(name).into_iter().map(|x| x as f32).collect::<Vec<f32>>();
+    let t5 = RelativeTable::t5(n, 32, heads, 128, &numbers("t5_table")).expect("a table");
+    let stored = file.numbers("t5_mask_table");
+    for (at, (got, expected)) in t5.values().iter().zip(&stored).enumerate() {
+        assert!((f64::from(*got) - expected).abs() < 1e-6, "entry {at}: {got} against {expected}");
+    }
+    let alibi = RelativeTable::alibi(n, &numbers("alibi_slopes")).expect("a table");
+    let causal = alibi.times(&RelativeTable::causal(&[n]).expect("a table")).expect("a table");
+    for (table, name) in [(&t5, "Out_t5"), (&alibi, "Out_alibi"), (&causal, "Out_alibi_causal")] {
+        let expected = file.numbers(name);
+        for (head, i) in (0..heads as usize).flat_map(|h| (0..n as usize).map(move |i| (h, i))) {
+            let row = |t: &[f64], token: usize, width: usize| {
+                t[(head * n as usize + token) * width..][..width].to_vec()
+            };
+            let weight = |j: usize| {
+                let dot: f64 = row(&q, i, d).iter().zip(row(&k, j, d)).map(|(x, y)| x * y).sum();
+                (dot / (d as f64).sqrt()).exp() * f64::from(table.weight(head as u32, i as u32, j as u32))
+            };
+            let total: f64 = (0..n as usize).map(weight).sum();
+            for (c, wanted) in row(&expected, i, e).into_iter().enumerate() {
+                let got = (0..n as usize).map(|j| weight(j) * row(&v, j, e)[c]).sum::<f64>() / total;
+                assert!((got - wanted).abs() < 3e-6, "{name}, head {head}, row {i}: {got} against {wanted}");
+            }
+        }
     }
 }

@@ -423,3 +423,59 @@ fn the_future_changes_nothing() {
         assert_eq!(before[..60 * E as usize], after[..60 * E as usize], "{name}");
     }
 }
+
+/// What holds for every mask: equal values stay as they are, rows lie between the least and the largest value, a factor on all keys
+/// changes nothing, values add, and a mask of the own token alone gives its value back.
+#[test]
+fn every_family_keeps_the_invariants() {
+    let sides = [6, 7];
+    let disc = RelativeTable::profile(&sides, Distance::L2, Profile::Gaussian, 2.0).expect("a table");
+    let scan = |mask| MaskedAttention::of(Mask::Scan(mask));
+    let separable = |rate: f32| ScanMask::Separable { sides: [1, 6, 7], rates: vec![[0.0, rate, 0.3]] };
+    let families = [
+        scan(ScanMask::None),
+        scan(ScanMask::Causal),
+        scan(ScanMask::Decay { decay: vec![0.9] }),
+        scan(ScanMask::TwoSided { decay: vec![0.9] }),
+        scan(separable(0.5)),
+        of(disc.clone(), Path::Pairs),
+        of(disc, Path::Fourier),
+    ];
+    let delta = RelativeTable::from_fn(&sides, 1, |_, o| f64::from(u8::from(o == [0; 3]))).expect("a table");
+    let own = [
+        scan(ScanMask::Decay { decay: vec![0.0] }),
+        of(delta.clone(), Path::Pairs),
+        of(delta, Path::Fourier),
+    ];
+    let sample = Sample::new(2, 42, 0.6);
+    let changed = |k: f32, v: &dyn Fn(f32) -> f32| {
+        let of = |t: &HostTensor, f: &dyn Fn(f32) -> f32| {
+            HostTensor::f32(t.shape(), t.to_f32().into_iter().map(f).collect()).expect("a tensor")
+        };
+        Sample { q: sample.q.clone(), k: of(&sample.k, &|x| k * x), v: of(&sample.v, v), ..sample }
+    };
+    let (least, largest) =
+        sample.v.to_f64().iter().fold((f64::MAX, f64::MIN), |(a, b), x| (a.min(*x), b.max(*x)));
+    for (name, backend) in devices() {
+        for attention in &families {
+            let what = format!("{:?} by {} on {name}", attention.mask, attention.path);
+            let what = &what[..what.len().min(120)];
+            let (out, _) = sample.run(backend.as_ref(), attention);
+            let (ones, _) = changed(1.0, &|_| 1.0).run(backend.as_ref(), attention);
+            assert!(ones.iter().all(|x| (x - 1.0).abs() < 2e-6), "{what}: equal values");
+            let inside = |x: &f64| (least - 1e-5..=largest + 1e-5).contains(x);
+            assert!(out.iter().all(inside), "{what}: a row outside of its values");
+            // A power of two changes exponents only.
+            let (scaled, _) = changed(4.0, &|x| x).run(backend.as_ref(), attention);
+            assert_eq!(out, scaled, "{what}: a factor on all keys");
+            let (shifted, _) = changed(1.0, &|x| 2.0 * x + 1.0).run(backend.as_ref(), attention);
+            let linear: Vec<f64> = out.iter().map(|x| 2.0 * x + 1.0).collect();
+            assert!(error(&shifted, &linear) < 4e-6, "{what}: values do not add");
+        }
+        for attention in &own {
+            let (out, _) = sample.run(backend.as_ref(), attention);
+            let error = error(&out, &sample.v.to_f64());
+            assert!(error < 2e-6, "{:?} on {name}: {error:e}", attention.path);
+        }
+    }
+}

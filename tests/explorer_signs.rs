@@ -136,3 +136,19 @@ fn few_tokens_are_told_to_give_exact_rows() {
     assert!(harness.query_by_label_contains("at most twice as many tokens as the 49 landmarks").is_some());
     assert!(harness.query_by_label_contains("49 landmarks of").is_none());
 }
+
+/// What was found before is drawn again with every answer, the difference from the reference too.
+#[test]
+fn the_picture_of_the_difference_stays_when_colours_change() {
+    let mut harness = explorer(&[&drawn("difference.png", 120, 90)]);
+    assert!(harness.state_mut().open_view("parity"), "there is such a view");
+    let difference = |harness: &mut Harness<'_, App>| {
+        settle(harness);
+        harness.state().snapshot().is_some_and(|s| s.layer(LayerId::Parity).is_some())
+    };
+    assert!(difference(&mut harness), "it is drawn when it was found");
+    harness.state_mut().document_mut().settings.look.smooth ^= true;
+    assert!(difference(&mut harness), "it is drawn again");
+    harness.state_mut().document_mut().settings.look.opacity = 0.5;
+    assert!(difference(&mut harness), "and again");
+}

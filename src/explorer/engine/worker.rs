@@ -14,7 +14,7 @@ use super::{Answer, Request, Shared};
 use crate::backend::{Memory, TimingSource, Timings};
 use crate::error::Error;
 use crate::explorer::settings::Device;
-use crate::explorer::snapshot::{Distances, Needs, Parity, Row, Snapshot, Trace};
+use crate::explorer::snapshot::{Distances, LayerId, Needs, Parity, Row, Snapshot, Trace};
 use crate::vision::scene::{self, NoTwin, SceneError};
 use features::{Chosen, Features};
 use rows::{Inputs, Ran, Rows, inverse_notice, landmark_cells};
@@ -166,6 +166,7 @@ impl Worker {
         snapshot.latency = since.elapsed();
         let later = request.needs.trace || request.needs.distances || request.needs.parity;
         let cached = self.attach(&mut snapshot, request);
+        self.paint_parity(&mut snapshot, request)?;
         self.put(Answer::Found(Arc::new(snapshot.clone())));
         if !later || cached {
             return Ok(());
@@ -183,9 +184,11 @@ impl Worker {
         }
         if request.needs.parity {
             self.shared.working_on("asking the f64 reference", since);
-            self.make_parity(&mut snapshot, request, &mut watch)?;
+            self.make_parity(&snapshot, &mut watch)?;
         }
+        snapshot.layers.retain(|layer| layer.id != LayerId::Parity);
         self.attach(&mut snapshot, request);
+        self.paint_parity(&mut snapshot, request)?;
         self.put(Answer::Found(Arc::new(snapshot)));
         Ok(())
     }

@@ -65,17 +65,15 @@ impl Worker {
         Ok(())
     }
 
-    /// The same row by the f64 reference, and the difference as a picture.
+    /// The same row by the f64 reference.
     pub(super) fn make_parity(
         &mut self,
-        snapshot: &mut Snapshot,
-        request: &Request,
+        snapshot: &Snapshot,
         watch: &mut dyn FnMut(usize, usize) -> bool,
     ) -> Result<(), Stop> {
         let Some(inputs) = self.ran.as_ref().map(|r| r.inputs.clone()) else { return Ok(()) };
         let (features, _) = self.host_features()?;
-        let machine = self.machine()?;
-        let (Some(rows), Some(ran)) = (&mut self.rows, &self.ran) else { return Ok(()) };
+        let (Some(rows), Some(ran)) = (&self.rows, &self.ran) else { return Ok(()) };
         if snapshot.no_parity.is_some() {
             return Ok(());
         }
@@ -100,13 +98,17 @@ impl Worker {
         }
         let truth = stage.program().read(rows.row)?.to_f64();
         let parity = parity_of(&ran.row, &truth, watch_seconds.elapsed().as_secs_f64());
-        snapshot.layers.extend(rows.paint_difference(
-            &machine,
-            &self.window,
-            &request.look,
-            &parity.difference,
-        )?);
         self.parity = Some((inputs, Arc::new(parity)));
+        Ok(())
+    }
+
+    /// Paints the difference from the reference, whether it was found now or before.
+    pub(super) fn paint_parity(&mut self, snapshot: &mut Snapshot, request: &Request) -> Result<(), Stop> {
+        let machine = self.machine()?;
+        if let (Some(parity), Some(rows)) = (&snapshot.parity, &mut self.rows) {
+            let layer = rows.paint_difference(&machine, &self.window, &request.look, &parity.difference)?;
+            snapshot.layers.extend(layer);
+        }
         Ok(())
     }
 }

@@ -8,7 +8,7 @@
 fn loaded(at: Place, word: u32) -> vec4f { return textureLoad(x, texel_place(word >> 2u), 0); }
 
 fn twiddles(at: Place, half: u32) -> vec4f {
-  return textureLoad(w, texel_place((params.w_at + at.k * params.g >> 2u) + half), 0);
+  return textureLoad(w, texel_place(((params.w_at + at.k * params.g) >> 2u) + half), 0);
 }
 
 fn factor(word: u32) -> vec2f { return vec2f(s[word], s[word + 1u]); }

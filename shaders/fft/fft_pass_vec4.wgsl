@@ -7,7 +7,7 @@
 
 fn loaded(at: Place, word: u32) -> vec4f { return x[word >> 2u]; }
 
-fn twiddles(at: Place, half: u32) -> vec4f { return w[(params.w_at + at.k * params.g >> 2u) + half]; }
+fn twiddles(at: Place, half: u32) -> vec4f { return w[((params.w_at + at.k * params.g) >> 2u) + half]; }
 
 fn factor(word: u32) -> vec2f { return vec2f(s[word], s[word + 1u]); }
 

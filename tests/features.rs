@@ -30,7 +30,7 @@ struct File(BTreeMap<String, Array>);
 
 impl File {
     fn open(name: &str) -> Self {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/refs").join(name);
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
         Self(read(path).expect("the stored arrays are there"))
     }
 

@@ -9,7 +9,7 @@ use wgattn::random::{
 };
 
 fn stored() -> BTreeMap<String, Array> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/refs/spe/rng_kat.npz");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/spe/rng_kat.npz");
     read(path).expect("the stored words are there")
 }
 

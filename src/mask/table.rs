@@ -5,6 +5,7 @@
 //! (method: softmax(qk + b) has weights exp(qk)·exp(b)), so T5 buckets, ALiBi and Swin tables are tables like any other.
 
 use crate::error::{Error, Result};
+use crate::kernels::mask::relative::Params;
 use crate::tensor::HostTensor;
 
 /// How the length of an offset is measured, in tokens.
@@ -425,22 +426,15 @@ impl RelativeTable {
 
     /// The box around all entries that are not 0, over all heads.
     pub fn support(&self) -> Support {
-        let mut support = Support { lowest: [i32::MAX; 3], highest: [i32::MIN; 3] };
-        for (index, offset) in offsets(self.sides).enumerate() {
-            let heads = self.values.chunks(self.entries());
-            if heads.into_iter().all(|line| line[index] == 0.0) {
-                continue;
-            }
-            for (axis, o) in offset.into_iter().enumerate() {
-                let o = i32::try_from(o).unwrap_or(i32::MAX);
-                support.lowest[axis] = support.lowest[axis].min(o);
-                support.highest[axis] = support.highest[axis].max(o);
-            }
+        let [n1, n2, n3] = self.sides;
+        let grid = Params { n1, n2, n3, ..Params::default() }.with_support(&self.values, n3);
+        // Places in the table count from the lowest offset, 1 − n.
+        let offset =
+            |place: u32, side: u32| i32::try_from(i64::from(place) - i64::from(side) + 1).unwrap_or(i32::MAX);
+        Support {
+            lowest: [offset(grid.first1, n1), offset(grid.first2, n2), offset(grid.first3, n3)],
+            highest: [offset(grid.last1, n1), offset(grid.last2, n2), offset(grid.last3, n3)],
         }
-        if support.lowest[0] == i32::MAX {
-            return Support { lowest: [0; 3], highest: [-1; 3] };
-        }
-        support
     }
 
     /// Where an entry stands, for messages.

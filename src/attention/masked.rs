@@ -67,6 +67,7 @@ impl Mask {
                 Self::Scan(ScanMask::Separable { sides: grid, rates })
             }
             MaskSpec::Toeplitz(toeplitz) => Self::table(toeplitz.table(sides)?),
+            MaskSpec::Stencil(ref stencil) => Self::table(stencil.table(sides)?),
         })
     }
 }

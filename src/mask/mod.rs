@@ -12,5 +12,5 @@ pub mod spec;
 pub mod table;
 
 pub use operator::{Dense, Exactness, MaskOperator, Toeplitz};
-pub use spec::{MaskSpec, ToeplitzSpec};
+pub use spec::{MaskSpec, StencilSpec, ToeplitzSpec};
 pub use table::{Distance, Profile, RelativeTable, Support};

@@ -6,6 +6,7 @@
 //! decay:0.95            γ = 0.95 per token, causal        decay:0.95,both   in both directions
 //! separable:size=8      exp(−Σ|Δ|/size) per axis          separable:rows=8,cols=4
 //! toeplitz:gauss,size=8,distance=l2,torus,causal
+//! stencil:3x3,0/1/0/1/1/1/0/1/0,torus              a small table by hand, rows first, the query in its middle
 //! ```
 
 use super::table::{Distance, Profile, RelativeTable, grid};
@@ -14,7 +15,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A mask that stands on relative positions, before it knows how many tokens there are.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum MaskSpec {
     /// Every token sees every token.
     #[default]
@@ -37,6 +38,89 @@ pub enum MaskSpec {
     },
     /// A table of relative positions.
     Toeplitz(ToeplitzSpec),
+    /// A small table by hand; offsets past it have weight 0.
+    Stencil(StencilSpec),
+}
+
+/// A small table of relative positions: weights around the query.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StencilSpec {
+    /// Rows of the table, odd.
+    pub rows: u32,
+    /// Columns of the table, odd.
+    pub cols: u32,
+    /// rows × cols weights of at least 0, row by row: the key's place as seen from the query in the middle.
+    pub weights: Vec<f32>,
+    /// Whether the borders of the grid are joined.
+    pub torus: bool,
+    /// Whether later tokens are hidden as well.
+    pub causal: bool,
+}
+
+impl StencilSpec {
+    /// Most rows or columns.
+    pub const MOST: u32 = 31;
+
+    /// A square of `side` weights of 1.
+    pub fn ones(side: u32) -> Self {
+        let weights = vec![1.0; (side * side) as usize];
+        Self { rows: side, cols: side, weights, torus: false, causal: false }
+    }
+
+    /// The weight of a key `rows` below and `cols` right of the query.
+    fn at(&self, rows: i64, cols: i64) -> f64 {
+        let place = |offset: i64, side: u32| {
+            usize::try_from(offset + i64::from(side / 2)).ok().filter(|p| *p < side as usize)
+        };
+        let found = place(rows, self.rows).zip(place(cols, self.cols));
+        found.map_or(0.0, |(r, c)| self.weights[r * self.cols as usize + c].into())
+    }
+
+    /// The table for a grid (`[n]` or `[rows, cols]`).
+    ///
+    /// Errors: sides that are even, 0 or above [`Self::MOST`]; another number of weights; a weight that is negative or not finite; a
+    /// grid without tokens or of three axes.
+    pub fn table(&self, sides: &[u32]) -> Result<RelativeTable> {
+        let good = |side: u32| side % 2 == 1 && side <= Self::MOST;
+        if !good(self.rows) || !good(self.cols) {
+            let got = format!("{}x{}", self.rows, self.cols);
+            return Err(Error::value("sides of the stencil", "odd numbers up to 31", got, EXAMPLE_STENCIL));
+        }
+        let wanted = (self.rows * self.cols) as usize;
+        if self.weights.len() != wanted {
+            let expected = format!("{wanted} for {}x{}", self.rows, self.cols);
+            return Err(Error::value(
+                "weights of the stencil",
+                expected,
+                self.weights.len(),
+                EXAMPLE_STENCIL,
+            ));
+        }
+        if let Some(at) = self.weights.iter().position(|w| !(w.is_finite() && *w >= 0.0)) {
+            let what = format!("weight {at} of the stencil");
+            return Err(Error::value(what, "a number of at least 0", self.weights[at], EXAMPLE_STENCIL));
+        }
+        if let [depth, _, _] = grid(sides)?
+            && depth > 1
+        {
+            let remedy = "make a table of its own for three axes";
+            return Err(Error::value(
+                "grid under a stencil",
+                "one or two axes",
+                format!("{sides:?}"),
+                remedy,
+            ));
+        }
+        // Offsets of a table are query − key.
+        let mut table = RelativeTable::from_fn(sides, 1, |_, [_, b, c]| self.at(-b, -c))?;
+        if self.torus {
+            table = table.wrapped()?;
+        }
+        if self.causal {
+            table = table.times(&RelativeTable::causal(sides)?)?;
+        }
+        Ok(table)
+    }
 }
 
 /// A table of relative positions by distance.
@@ -99,6 +183,7 @@ impl MaskSpec {
                 (-(b.abs() as f64) / rows - c.abs() as f64 / cols).exp()
             }),
             Self::Toeplitz(spec) => spec.table(sides),
+            Self::Stencil(ref spec) => spec.table(sides),
         }
     }
 }
@@ -124,6 +209,7 @@ fn unknown(kind: &str, word: &str, known: &str) -> Error {
 }
 
 const EXAMPLE: &str = "toeplitz:gauss,size=8,distance=l2,torus";
+const EXAMPLE_STENCIL: &str = "for example: stencil:3x3,0/1/0/1/1/1/0/1/0,torus";
 
 impl FromStr for MaskSpec {
     type Err = Error;
@@ -141,9 +227,10 @@ impl FromStr for MaskSpec {
             "decay" => decay(&options),
             "separable" => separable(&options),
             "toeplitz" => toeplitz(&options),
+            "stencil" => stencil(&options),
             other => Err(Error::value(
                 "mask",
-                "one of none, causal, decay:γ, separable:size=…, toeplitz:…",
+                "one of none, causal, decay:γ, separable:size=…, toeplitz:…, stencil:…",
                 other,
                 format!("for example: {EXAMPLE}"),
             )),
@@ -178,6 +265,27 @@ fn separable(options: &[&str]) -> Result<MaskSpec> {
         }
     }
     Ok(MaskSpec::Separable { rows, cols })
+}
+
+fn stencil(options: &[&str]) -> Result<MaskSpec> {
+    let mut spec = StencilSpec { rows: 0, cols: 0, weights: Vec::new(), torus: false, causal: false };
+    for option in options {
+        let number = |t: &str| t.parse::<f32>().ok();
+        let sides = option.split_once('x').and_then(|(r, c)| Some((r.parse().ok()?, c.parse().ok()?)));
+        match (*option, sides) {
+            ("torus", _) => spec.torus = true,
+            ("causal", _) => spec.causal = true,
+            (_, Some((rows, cols))) => (spec.rows, spec.cols) = (rows, cols),
+            (word, None) => {
+                let known = "ROWSxCOLS, as many weights with / between them, torus, causal";
+                let weights: Option<Vec<f32>> = word.split('/').map(number).collect();
+                spec.weights = weights.ok_or_else(|| unknown("stencil", word, known))?;
+            }
+        }
+    }
+    // Whether they fit each other, whatever the grid.
+    spec.table(&[1, 1])?;
+    Ok(MaskSpec::Stencil(spec))
 }
 
 fn toeplitz(options: &[&str]) -> Result<MaskSpec> {
@@ -228,6 +336,12 @@ impl fmt::Display for MaskSpec {
                 f.write_str(if spec.torus { ",torus" } else { "" })?;
                 f.write_str(if spec.causal { ",causal" } else { "" })
             }
+            Self::Stencil(spec) => {
+                let weights: Vec<String> = spec.weights.iter().map(f32::to_string).collect();
+                write!(f, "stencil:{}x{},{}", spec.rows, spec.cols, weights.join("/"))?;
+                f.write_str(if spec.torus { ",torus" } else { "" })?;
+                f.write_str(if spec.causal { ",causal" } else { "" })
+            }
         }
     }
 }
@@ -247,6 +361,7 @@ mod tests {
             "separable:rows=8,cols=2.5",
             "toeplitz:gauss,size=8,distance=l2",
             "toeplitz:window,size=3,distance=linf,torus,causal",
+            "stencil:1x3,0/1/0.25,torus,causal",
         ] {
             let spec: MaskSpec = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
             assert_eq!(spec.to_string(), text);
@@ -255,6 +370,17 @@ mod tests {
             "toeplitz".parse::<MaskSpec>().expect("defaults"),
             MaskSpec::Toeplitz(ToeplitzSpec::default())
         );
+    }
+
+    #[test]
+    fn a_stencil_is_seen_from_the_query() {
+        let spec: MaskSpec = "stencil:3x3,0/0/0/0/1/2/0/0/0".parse().expect("a stencil");
+        let table = spec.table(&[4, 5]).expect("fits");
+        // Token 7 (row 1, column 2) sees the one to its right with weight 2, the one to its left not at all.
+        assert_eq!([7, 8, 6, 12].map(|key| table.weight(0, 7, key)), [1.0, 2.0, 0.0, 0.0]);
+        let torus: MaskSpec = "stencil:1x3,0/1/2,torus".parse().expect("a stencil");
+        let table = torus.table(&[2, 4]).expect("fits");
+        assert_eq!([3, 0, 4].map(|key| table.weight(0, 3, key)), [1.0, 2.0, 0.0]);
     }
 
     #[test]
@@ -269,6 +395,11 @@ mod tests {
             ("decay", "from 0 to 1"),
             ("causal:3", "no options"),
             ("separable:depth=3", "rows=…"),
+            ("stencil:3x3,1/2/3", "9 for 3x3"),
+            ("stencil:2x3,1/1/1/1/1/1", "odd"),
+            ("stencil:1x1,-1", "at least 0"),
+            ("stencil:1x1,one", "ROWSxCOLS"),
+            ("stencil", "odd"),
         ] {
             let message = text.parse::<MaskSpec>().expect_err(text).to_string();
             assert!(message.contains(named), "{text}: {message}");

@@ -4,22 +4,24 @@
 //! exact rows of the same queries beside them. Clicking elsewhere, another λ or another picture of the same size change
 //! inputs only; nothing is compiled again.
 
+mod rows;
+
+pub(crate) use rows::{MaskInputs, RecordedRows, RowPlan, RowsAsked, plan_rows, record_rows};
+
 use super::bandwidth::{DEFAULT_MEAN_KERNEL, MAX_LAMBDA_TOKENS, Metric, default_lambda};
 use super::features::{FeatureBasis, FeatureError, FeatureOptions, sample_indices, token_place};
 use super::grid::{GridError, TokenGrid};
 use super::image::{ImageError, LinearImage, Photo};
-use crate::attention::{Attention, Kernel, Masks, Normalisation};
+use crate::attention::{Attention, FeatureMap, Normalisation};
 use crate::backend::{Backend, Memory, Program, Timings};
 use crate::error::Error;
 use crate::graph::Graph;
-use crate::kernels::attention::{exact_attention, exact_map, exact_row};
 use crate::kernels::image::{oklab, patchify};
-use crate::kernels::laplacian::pool_tokens;
 use crate::kernels::linalg::matmul::{self, Inputs};
+use crate::mask::MaskSpec;
 use crate::numbers::significant;
 use crate::params::NoParams;
 use crate::tensor::{DType, HostData, HostTensor, Shape, Tensor};
-use crate::words::{counted, plural};
 use glam::UVec2;
 
 /// Tokens whose patches are held at once, at most (but never less than a row of the grid).
@@ -46,7 +48,7 @@ pub enum SceneError {
     Feature(#[from] FeatureError),
 }
 
-/// Similarity of a map: the two kernels that have a Nyström form, and softmax for comparison.
+/// Similarity of a map: the two kernels that have a Nyström form, softmax for comparison, and those of feature maps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MapKernel {
     /// exp(−‖q − k‖₁/λ).
@@ -56,6 +58,15 @@ pub enum MapKernel {
     Gaussian,
     /// softmax(f·f/√d) on the unscaled features f.
     Softmax,
+    /// φ(f)·φ(f) over its sum, on the unscaled features f: linear attention's rows.
+    Feature(FeatureMap),
+}
+
+impl MapKernel {
+    /// Whether it has a bandwidth λ.
+    pub fn has_bandwidth(self) -> bool {
+        matches!(self, Self::Laplacian | Self::Gaussian)
+    }
 }
 
 /// How rows are computed.
@@ -97,6 +108,8 @@ pub struct SceneOptions {
     pub head_dim: usize,
     /// Similarity.
     pub kernel: MapKernel,
+    /// Mask of relative positions on the token grid; it multiplies the rows, which are divided by their sums after it.
+    pub mask: MaskSpec,
     /// Nyström or exact.
     pub path: MapPath,
     /// Normalisation of the rows.
@@ -119,6 +132,7 @@ impl Default for SceneOptions {
             heads: 4,
             head_dim: 32,
             kernel: MapKernel::Laplacian,
+            mask: MaskSpec::None,
             path: MapPath::Auto,
             normalisation: RowNormalisation::Map(Normalisation::None),
             lambda: None,
@@ -145,7 +159,11 @@ pub enum NoTwin {
 pub struct Scene {
     /// The token grid over the photograph.
     pub grid: TokenGrid,
-    /// Bandwidth per head (1 for softmax, which has none).
+    /// Similarity.
+    pub kernel: MapKernel,
+    /// The mask over the rows.
+    pub mask: MaskSpec,
+    /// Bandwidth per head (1 for kernels that have none).
     pub lambda: Vec<f32>,
     /// Landmarks in use; 0 on the exact path.
     pub landmarks: u32,
@@ -163,9 +181,7 @@ pub struct Scene {
     heads: u32,
     image: LinearImage,
     inputs: SceneInputs,
-    row: Tensor,
-    exact_row: Option<Tensor>,
-    status: Option<Tensor>,
+    made: RecordedRows,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -173,6 +189,7 @@ struct SceneInputs {
     image: Tensor,
     lambda: Tensor,
     cells: Tensor,
+    mask: Option<MaskInputs>,
 }
 
 /// Rows of all queries after a run.
@@ -180,8 +197,10 @@ struct SceneInputs {
 pub struct Rows {
     /// `[query][head][token]`.
     pub rows: Vec<Vec<Vec<f32>>>,
-    /// The exact rows of the same normalisation where the map is approximate, unless [`Scene::no_twin`].
+    /// The exact rows of the same normalisation and mask where the map is approximate, unless [`Scene::no_twin`].
     pub exact: Option<Vec<Vec<Vec<f32>>>>,
+    /// The rows without the mask, where there is one.
+    pub unmasked: Option<Vec<Vec<Vec<f32>>>>,
     /// Per head: residual, largest row sum, steps, code; empty on the exact path.
     pub status: Vec<[f32; 4]>,
     /// Times of the run.
@@ -238,6 +257,8 @@ impl Scene {
         let recorded = record(&basis, &grid, &image, options, (exact, no_twin.is_none()), queries)?;
         Ok(Self {
             grid,
+            kernel: options.kernel,
+            mask: options.mask.clone(),
             lambda,
             landmarks,
             exact,
@@ -249,9 +270,7 @@ impl Scene {
             heads: narrow("heads", options.heads)?,
             image,
             inputs: recorded.inputs,
-            row: recorded.row,
-            exact_row: recorded.exact_row,
-            status: recorded.status,
+            made: recorded.made,
         })
     }
 
@@ -268,6 +287,9 @@ impl Scene {
         let shape = [self.image.rows() as u32, self.image.cols() as u32, 3];
         program.write(self.inputs.image, &HostTensor::f32(shape, self.image.samples().to_vec())?)?;
         program.write(self.inputs.lambda, &HostTensor::f32([self.heads], self.lambda.clone())?)?;
+        if let Some(mask) = self.inputs.mask {
+            program.write(mask.table, &mask_table(&self.mask, &self.grid)?)?;
+        }
         Ok(program)
     }
 
@@ -296,26 +318,29 @@ impl Scene {
             let remedy = "make the scene for as many queries as you ask";
             return Err(Error::value("queries", self.queries.to_string(), at.len(), remedy).into());
         }
-        let mut cells = Vec::new();
+        let (mut cells, mut tokens) = (Vec::new(), Vec::new());
         for pixel in at {
             let token = narrow("token", self.grid.token_at(*pixel)?)?;
             cells.extend([0, 0, 1, token, token + 1]);
+            tokens.push(token);
         }
         let cells = HostTensor::new(Shape::from([self.queries, 5]), HostData::U32(cells))?;
         program.write(self.inputs.cells, &cells)?;
+        if let Some(mask) = self.inputs.mask {
+            program.write(mask.tokens, &HostTensor::new([self.queries], HostData::U32(tokens))?)?;
+        }
         let timings = program.run()?;
-        let rows = self.split(&program.read(self.row)?);
-        let exact = match self.exact_row {
-            Some(tensor) => Some(self.split(&program.read(tensor)?)),
-            None => None,
-        };
-        let status = match self.status {
+        let mut read = |tensor: Tensor| Ok::<_, Error>(self.split(&program.read(tensor)?));
+        let rows = read(self.made.row)?;
+        let exact = self.made.exact_row.map(&mut read).transpose()?;
+        let unmasked = self.made.unmasked.map(&mut read).transpose()?;
+        let status = match self.made.status {
             Some(tensor) => {
                 program.read(tensor)?.to_f32().chunks_exact(4).map(|c| [c[0], c[1], c[2], c[3]]).collect()
             }
             None => Vec::new(),
         };
-        Ok(Rows { rows, exact, status, timings, memory: program.memory() })
+        Ok(Rows { rows, exact, unmasked, status, timings, memory: program.memory() })
     }
 
     /// `[1, h, n, r]` as `[query][head][token]`.
@@ -324,94 +349,6 @@ impl Scene {
         let head = |q: usize, h: usize| (0..tokens).map(|t| data[(h * tokens + t) * queries + q]).collect();
         (0..queries).map(|q| (0..self.heads as usize).map(|h| head(q, h)).collect()).collect()
     }
-}
-
-/// How the rows of a scene come to be.
-#[derive(Clone, Debug)]
-pub(crate) struct RowPlan {
-    /// Whether they are exact.
-    pub(crate) exact: bool,
-    /// Number of landmarks; 0 for exact rows.
-    pub(crate) landmarks: u32,
-    /// Why there are no exact rows beside approximate ones.
-    pub(crate) no_twin: Option<NoTwin>,
-    /// What the user should know about the choice.
-    pub(crate) notice: Option<String>,
-}
-
-/// Chooses between Nyström and exact rows, and whether approximate ones get exact ones beside them.
-///
-/// Errors: what does not go together, more landmarks than tokens.
-pub(crate) fn plan_rows(options: &SceneOptions, grid: &TokenGrid) -> Result<RowPlan, SceneError> {
-    let (rows, cols) = (narrow("grid rows", grid.rows())?, narrow("grid columns", grid.cols())?);
-    let mut notice = None;
-    let count = options.attention.landmarks.cells(rows, cols).map(|c| c.len());
-    let exact = match (options.path, options.kernel) {
-        (MapPath::Nystrom, MapKernel::Softmax) => {
-            let remedy = "use --path exact, or the laplacian or gaussian kernel";
-            return Err(Error::value("path of the softmax kernel", "exact", "nystrom", remedy).into());
-        }
-        (MapPath::Exact, _) | (MapPath::Auto, MapKernel::Softmax) => true,
-        (MapPath::Nystrom, _) => false,
-        (MapPath::Auto, _) => {
-            // More landmarks than tokens is an error of the Nyström path; here it only means that there are few tokens.
-            let wanted = options.attention.landmarks.wanted(rows * cols);
-            let exact_form = !matches!(
-                options.normalisation,
-                RowNormalisation::Map(Normalisation::Cheap | Normalisation::Softpp)
-            );
-            let small = exact_form && (grid.tokens() as u64 <= 2 * wanted || grid.tokens() <= 2);
-            if small {
-                notice = Some(format!(
-                    "{} {} at most twice the landmarks: the exact kernel is used instead of Nyström",
-                    counted(grid.tokens(), "token", "tokens"),
-                    plural(grid.tokens(), "is", "are")
-                ));
-            }
-            small
-        }
-    };
-    let landmarks = if exact { 0 } else { narrow("landmarks", count?)? };
-    if let (true, RowNormalisation::Map(n)) = (exact, options.normalisation)
-        && matches!(n, Normalisation::Cheap | Normalisation::Softpp)
-    {
-        let (expected, remedy) = ("none, sum, row or col", "use --path nystrom for cheap and softpp");
-        return Err(Error::value(
-            "normalisation of exact rows",
-            expected,
-            format!("{n:?}").to_lowercase(),
-            remedy,
-        )
-        .into());
-    }
-    if let (false, RowNormalisation::Sum) = (exact, options.normalisation) {
-        let remedy = "an approximate row can sum to 0 or less; use --path exact";
-        return Err(Error::value(
-            "normalisation of Nyström rows",
-            "none, row, col, cheap or softpp",
-            "sum",
-            remedy,
-        )
-        .into());
-    }
-    if options.kernel == MapKernel::Softmax
-        && let RowNormalisation::Map(n @ (Normalisation::Row | Normalisation::Col)) = options.normalisation
-    {
-        let remedy = "use the laplacian or gaussian kernel";
-        let got = format!("{n:?}").to_lowercase();
-        return Err(Error::value("normalisation of softmax rows", "none or sum", got, remedy).into());
-    }
-    let no_twin = match options.normalisation {
-        _ if exact => None,
-        RowNormalisation::Map(Normalisation::Cheap | Normalisation::Softpp) => Some(NoTwin::NoExactForm),
-        RowNormalisation::Map(Normalisation::Row | Normalisation::Col)
-            if grid.tokens() > options.whitened_twin_tokens =>
-        {
-            Some(NoTwin::TooManyTokens { most: options.whitened_twin_tokens })
-        }
-        _ => None,
-    };
-    Ok(RowPlan { exact, landmarks, no_twin, notice })
 }
 
 pub(crate) fn check(options: &SceneOptions) -> Result<(), Error> {
@@ -449,7 +386,7 @@ pub(crate) fn bandwidths(
         return Ok(vec![lambda; options.heads]);
     }
     let metric = match options.kernel {
-        MapKernel::Softmax => return Ok(vec![1.0; options.heads]),
+        MapKernel::Softmax | MapKernel::Feature(_) => return Ok(vec![1.0; options.heads]),
         MapKernel::Laplacian => Metric::L1,
         MapKernel::Gaussian => Metric::SquaredL2,
     };
@@ -462,9 +399,28 @@ pub(crate) fn bandwidths(
 struct Recorded {
     graph: Graph,
     inputs: SceneInputs,
-    row: Tensor,
-    exact_row: Option<Tensor>,
-    status: Option<Tensor>,
+    made: RecordedRows,
+}
+
+/// Inputs for a mask over rows of `queries` clicked tokens; `None` where nothing is masked.
+pub(crate) fn mask_inputs(
+    graph: &mut Graph,
+    mask: &MaskSpec,
+    grid: &TokenGrid,
+    queries: u32,
+) -> Result<Option<MaskInputs>, Error> {
+    if *mask == MaskSpec::None {
+        return Ok(None);
+    }
+    let entries = mask_table(mask, grid)?.shape();
+    let table = graph.input("mask table", entries, DType::F32);
+    let tokens = graph.input("query tokens", [queries], DType::U32);
+    Ok(Some(MaskInputs { table, tokens }))
+}
+
+/// The mask's weights of relative positions, `[1, t]`.
+pub(crate) fn mask_table(mask: &MaskSpec, grid: &TokenGrid) -> Result<HostTensor, Error> {
+    mask.table(&[narrow("grid rows", grid.rows())?, narrow("grid columns", grid.cols())?])?.tensor()
 }
 
 fn record(
@@ -481,7 +437,8 @@ fn record(
     let (heads, d) = (narrow("heads", options.heads)?, narrow("head_dim", options.head_dim)?);
     let lambda = graph.input("lambda", [heads], DType::F32);
     let cells = graph.input("query cells", [queries, 5], DType::U32);
-    let inputs = SceneInputs { image: pixels, lambda, cells };
+    let mask = mask_inputs(&mut graph, &options.mask, grid, queries)?;
+    let inputs = SceneInputs { image: pixels, lambda, cells, mask };
 
     let tokens = narrow("tokens", grid.tokens())?;
     let features = graph.transient("features", [1, heads, tokens, d], DType::F32);
@@ -495,145 +452,12 @@ fn record(
         cells,
         sides: (narrow("grid rows", grid.rows())?, narrow("grid columns", grid.cols())?),
         keep: None,
+        mask,
         exact,
         exact_rows,
     };
-    let rows = record_rows(&mut graph, options, &ask)?;
-    Ok(Recorded { graph, inputs, row: rows.row, exact_row: rows.exact_row, status: rows.status })
-}
-
-/// What rows of clicked tokens are made from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RowsAsked {
-    /// Features of keys `[1, h, n, d]`, and of queries where those are not given.
-    pub(crate) features: Tensor,
-    /// Features of queries `[1, h, n, d]`.
-    pub(crate) queries: Option<Tensor>,
-    /// Factor of the dot product; √d if not given, for features that carry d^−½ on both sides where f·f/√d is meant.
-    pub(crate) scale: Option<f32>,
-    /// Bandwidths `[h]`.
-    pub(crate) lambda: Tensor,
-    /// Cells of the clicked tokens `[r, 5]` on a grid of one row.
-    pub(crate) cells: Tensor,
-    /// Rows and columns of the token grid.
-    pub(crate) sides: (u32, u32),
-    /// Keys that may be seen, bytes `[1, 1, n]`.
-    pub(crate) keep: Option<Tensor>,
-    /// Whether the rows themselves are exact.
-    pub(crate) exact: bool,
-    /// Whether exact rows are wanted at all.
-    pub(crate) exact_rows: bool,
-}
-
-/// Rows as recorded; all are outputs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RecordedRows {
-    /// `[1, h, n, r]`.
-    pub(crate) row: Tensor,
-    /// The exact rows beside approximate ones.
-    pub(crate) exact_row: Option<Tensor>,
-    /// State of the landmark inverse `[1, h, 4]`.
-    pub(crate) status: Option<Tensor>,
-}
-
-/// Records the rows of clicked tokens, and their exact twins.
-pub(crate) fn record_rows(
-    graph: &mut Graph,
-    options: &SceneOptions,
-    ask: &RowsAsked,
-) -> Result<RecordedRows, Error> {
-    let RowsAsked { features, lambda, cells, sides, keep, exact, exact_rows, .. } = *ask;
-    let all_queries = ask.queries.unwrap_or(features);
-    let [heads, tokens, d] = [1, 2, 3].map(|axis| features.dim(axis));
-    let queries = cells.dim(0);
-    // The clicked tokens' features: "pooling" over cells of one token each, on a grid of one row.
-    let clicked = graph.transient("queries", [1, heads, queries, d], DType::F32);
-    let found = graph.transient("queries exist", [1, heads, queries], DType::U32);
-    let params = pool_tokens::Params { grid_cols: tokens };
-    graph.pass(
-        &pool_tokens::SPEC,
-        &params,
-        &[Some(all_queries), None, Some(cells), None, Some(clicked), Some(found)],
-    )?;
-
-    let metric = match options.kernel {
-        MapKernel::Softmax => 0,
-        MapKernel::Laplacian => Kernel::Laplacian.metric(),
-        MapKernel::Gaussian => Kernel::Gaussian.metric(),
-    };
-    // Queries and keys carry d^−½ each; softmax wants f·f/√d of the features without it, which is √d q·k.
-    let scale = ask.scale.unwrap_or((d as f32).sqrt());
-    let bandwidth = (metric != 0).then_some(lambda);
-    let normalised = options.normalisation == RowNormalisation::Sum || metric == 0;
-    let whitened_mode = match options.normalisation {
-        RowNormalisation::Map(Normalisation::Row) => Some(0),
-        RowNormalisation::Map(Normalisation::Col) => Some(1),
-        _ => None,
-    };
-    let mut exact_row = None;
-    if let (true, Some(mode)) = (exact_rows, whitened_mode) {
-        if keep.is_some() {
-            let remedy = "paint no mask, or use the Nyström path";
-            return Err(Error::value("mask of exact whitened rows", "none", "a key mask", remedy));
-        }
-        let row = graph.transient("exact whitened row", [1, heads, tokens, queries], DType::F32);
-        let attention = &options.attention;
-        let params = exact_map::Params { zs: attention.zs.unwrap_or(0.0), ew: attention.ew, metric, mode };
-        let args = [Some(clicked), Some(all_queries), Some(features), bandwidth, Some(row)];
-        graph.pass(&exact_map::SPEC, &params, &args)?;
-        graph.output(row)?;
-        exact_row = Some(row);
-    } else if exact_rows {
-        let log_sum = if normalised {
-            let ones = graph.constant(
-                "ones",
-                HostTensor::f32([1, heads, tokens, 1], vec![1.0; (heads * tokens) as usize])?,
-            );
-            let sums = graph.transient("row of ones", [1, heads, queries, 1], DType::F32);
-            let log_sum = graph.transient("log sum", [1, heads, queries], DType::F32);
-            let params = exact_attention::Params { scale, metric, ..Default::default() };
-            let args = [
-                Some(clicked),
-                Some(features),
-                Some(ones),
-                bandwidth,
-                keep,
-                None,
-                None,
-                Some(sums),
-                Some(log_sum),
-            ];
-            graph.pass(&exact_attention::SPEC, &params, &args)?;
-            Some(log_sum)
-        } else {
-            None
-        };
-        let row = graph.transient("exact row", [1, heads, tokens, queries], DType::F32);
-        let params = exact_row::Params { scale, metric };
-        graph.pass(
-            &exact_row::SPEC,
-            &params,
-            &[Some(clicked), Some(features), bandwidth, log_sum, keep, Some(row)],
-        )?;
-        graph.output(row)?;
-        exact_row = Some(row);
-    }
-    if let (true, Some(row)) = (exact, exact_row) {
-        return Ok(RecordedRows { row, exact_row: None, status: None });
-    }
-    let normalisation = match options.normalisation {
-        RowNormalisation::Map(n) => n,
-        RowNormalisation::Sum => Normalisation::None,
-    };
-    let kernel = if metric == 2 { Kernel::Gaussian } else { Kernel::Laplacian };
-    let attention = Attention { kernel, normalisation, ..options.attention.clone() };
-    let masks = Masks { keys: keep, queries: None };
-    let map = attention.record_map(graph, clicked, (all_queries, features), lambda, sides, masks)?;
-    graph.output(map.out)?;
-    if let Some(status) = map.status {
-        graph.output(status)?;
-    }
-    Ok(RecordedRows { row: map.out, exact_row, status: map.status })
+    let made = record_rows(&mut graph, options, &ask)?;
+    Ok(Recorded { graph, inputs, made })
 }
 
 /// features = patches W + places T, strip by strip of token rows, so that neither the picture in OKLab nor the patches ever

@@ -81,6 +81,10 @@ impl Params {
 pub(crate) const RELATIVE: &Shared =
     &Shared { file: "mask/relative.wgsl", body: include_str!("../../../shaders/mask/relative.wgsl") };
 
+/// WGSL of whole rows; the kernel adds `product`.
+pub(crate) const RELATIVE_ROW: &Shared =
+    &Shared { file: "mask/relative_row.wgsl", body: include_str!("../../../shaders/mask/relative_row.wgsl") };
+
 /// One axis of a grid.
 #[derive(Clone, Copy, Debug)]
 struct Axis {
@@ -262,8 +266,8 @@ impl<T: Real> Operands<T> {
     pub(crate) fn of(args: &HostArgs<T>, p: &Params) -> Self {
         Self {
             grid: Grid::of(&args.dims, p),
-            q: args.real("q"),
-            k: args.real("k"),
+            q: args.real_if("q").unwrap_or_default(),
+            k: args.real_if("k").unwrap_or_default(),
             table: args.real_if("table"),
             key_mask: args.words_if("key_mask"),
             segment: args.words_if("segment"),
@@ -285,10 +289,25 @@ impl<T: Real> Operands<T> {
     /// The kept keys of query `i` with their weights.
     pub(crate) fn weights(&self, args: &HostArgs<T>, batch: usize, i: usize) -> Vec<(usize, T)> {
         let (n, r) = (args.dims.at("n"), args.dims.at("r"));
+        let q = &self.q[(batch * n + i) * r..][..r];
+        let product = |j: usize| {
+            let k = &self.k[(batch * n + j) * r..][..r];
+            q.iter().zip(k).map(|(&x, &y)| x * y).sum::<T>()
+        };
+        self.weights_of(args, batch, i, product)
+    }
+
+    /// The same for products that are already there.
+    pub(crate) fn weights_of(
+        &self,
+        args: &HostArgs<T>,
+        batch: usize,
+        i: usize,
+        product: impl Fn(usize) -> T,
+    ) -> Vec<(usize, T)> {
         let (entries, tables) =
             (args.dims.find("t").unwrap_or(0) as usize, args.dims.find("tables").unwrap_or(1));
         let table_from = batch % args.dims.at("h").max(1) % (tables.max(1) as usize) * entries;
-        let q = &self.q[(batch * n + i) * r..][..r];
         let seen = self.grid.seen(i, &self.segment_of(i)).into_iter();
         let entry = |place: Option<usize>| match (&self.table, place) {
             (Some(table), Some(place)) => table[table_from + place],
@@ -296,10 +315,7 @@ impl<T: Real> Operands<T> {
         };
         seen.map(|(j, place)| (j, entry(place)))
             .filter(|&(j, entry)| entry != T::zero() && self.keeps(args, batch, j))
-            .map(|(j, entry)| {
-                let k = &self.k[(batch * n + j) * r..][..r];
-                (j, entry * q.iter().zip(k).map(|(&x, &y)| x * y).sum::<T>())
-            })
+            .map(|(j, entry)| (j, entry * product(j)))
             .collect()
     }
 

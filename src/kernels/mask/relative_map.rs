@@ -4,7 +4,7 @@
 //! * `rows` `[c]`: the queries, the same for all heads; a number past the last token gives zeros.
 //! * `out` `[b, h, n, c]`: key-major, as in the other maps; keys that are left out or not seen have 0.
 
-use super::relative::{self, Operands, RELATIVE, check_grid};
+use super::relative::{self, Operands, RELATIVE, RELATIVE_ROW, check_grid};
 use super::relative_attention::segments;
 use crate::error::Result;
 use crate::kernel::wgsl_module::GROUP;
@@ -50,13 +50,13 @@ impl Params {
         Self { n1, n2, n3, globals, first1, last1, first2, last2, first3, last3, torus, raw: u32::from(raw) }
     }
 
-    fn grid(self) -> relative::Params {
+    pub(super) fn grid(self) -> relative::Params {
         let Self { n1, n2, n3, globals, first1, last1, first2, last2, first3, last3, torus, raw: _ } = self;
         relative::Params { n1, n2, n3, globals, first1, last1, first2, last2, first3, last3, torus }
     }
 }
 
-fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
+pub(super) fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     let p = Params::from_bytes(params);
     if p.raw > 1 {
         return Err(format!("raw is 0 or 1, got {}", p.raw));
@@ -67,14 +67,23 @@ fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
 fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     let p: Params = args.params();
     let operands = Operands::of(args, &p.grid());
+    write_rows(args, p.raw == 1, |args, batch, row, _| operands.weights(args, batch, row))
+}
+
+/// Writes the rows whose weights `weights(args, batch, row, number)` tells, divided by their sums unless `raw`.
+pub(super) fn write_rows<T: Real>(
+    args: &mut HostArgs<T>,
+    raw: bool,
+    weights: impl Fn(&HostArgs<T>, usize, usize, usize) -> Vec<(usize, T)>,
+) -> Result<()> {
     let rows = args.words("rows");
     let (n, c) = (args.dims.at("n"), args.dims.at("c"));
     let mut out = vec![T::zero(); args.dims.batches() as usize * n * c];
     for batch in 0..args.dims.batches() as usize {
         for (number, &row) in rows.iter().enumerate().filter(|(_, row)| (**row as usize) < n) {
-            let weights = operands.weights(args, batch, row as usize);
+            let weights = weights(args, batch, row as usize, number);
             let total: T = weights.iter().map(|(_, w)| *w).sum();
-            let divisor = if p.raw == 1 || total == T::zero() { T::one() } else { total };
+            let divisor = if raw || total == T::zero() { T::one() } else { total };
             for (j, weight) in weights {
                 out[(batch * n + j) * c + number] = weight / divisor;
             }
@@ -88,7 +97,7 @@ fn pairs(dims: &Dims) -> f64 {
     f64::from(dims.size("n")) * f64::from(dims.size("c"))
 }
 
-fn some_rows(dims: &Dims) -> HostData {
+pub(super) fn some_rows(dims: &Dims) -> HostData {
     let (n, c) = (dims.size("n"), dims.size("c"));
     HostData::U32((0..c).map(|i| if i == 4 { n } else { i * 7 % n }).collect())
 }
@@ -127,7 +136,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     wgpu: OnWgpu::Shader(&[Variant::only(
         "mask/relative_map.wgsl",
         include_str!("../../../shaders/mask/relative_map.wgsl"),
-        &[GROUP, RELATIVE],
+        &[GROUP, RELATIVE, RELATIVE_ROW],
         |d, batches| batches * u64::from(d.size("c")),
         |d| Loads { storage: pairs(d) * (f64::from(2 * d.size("r")) + 2.0), ..Loads::default() },
     )

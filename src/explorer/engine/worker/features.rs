@@ -242,7 +242,7 @@ impl Features {
             Origin::Arrays(arrays) => arrays,
         };
         let metric = match options.kernel {
-            MapKernel::Softmax => return Ok(vec![1.0; arrays.heads]),
+            MapKernel::Softmax | MapKernel::Feature(_) => return Ok(vec![1.0; arrays.heads]),
             MapKernel::Laplacian => Metric::L1,
             MapKernel::Gaussian => Metric::SquaredL2,
         };

@@ -184,8 +184,19 @@ impl Rows {
         let queries = from.queries.map(|q| graph.input("queries", q.shape(), DType::F32));
         // The features of a picture carry d^−½; those of a model do not, and softmax wants q·k/√d.
         let scale = queries.map(|q| 1.0 / (q.dim(3) as f32).sqrt());
-        let ask =
-            RowsAsked { features, queries, scale, lambda, cells, sides, keep, exact: plan.exact, exact_rows };
+        let mask = scene::mask_inputs(&mut graph, &options.mask, &from.grid, 1)?;
+        let ask = RowsAsked {
+            features,
+            queries,
+            scale,
+            lambda,
+            cells,
+            sides,
+            keep,
+            mask,
+            exact: plan.exact,
+            exact_rows,
+        };
         let recorded = scene::record_rows(&mut graph, options, &ask)?;
         let mut stage = machine.stage(&graph, &mut |done, all| {
             shared.done.store(done, Ordering::Relaxed);

@@ -85,10 +85,14 @@ impl MaskedPoint {
     }
 }
 
-/// Exponent of the time by Fourier transforms over the tokens.
+/// Tokens from which on the time by Fourier transforms is that of the transforms, not of dispatching them.
+pub const LARGE: u32 = 64 * 64;
+
+/// Exponent of the time by Fourier transforms over the tokens, from [`LARGE`] on.
 pub fn fourier_slope(points: &[MaskedPoint]) -> Option<f64> {
+    let large = points.iter().filter(|p| p.tokens() >= LARGE);
     let times: Vec<(f64, f64)> =
-        points.iter().filter_map(|p| p.fourier.map(|t| (f64::from(p.tokens()), t))).collect();
+        large.filter_map(|p| p.fourier.map(|t| (f64::from(p.tokens()), t))).collect();
     log_log_slope(&times)
 }
 

@@ -43,8 +43,11 @@ impl std::fmt::Display for Checked {
     }
 }
 
-/// Words loaded by one run, by path, over all of its steps.
+/// Words loaded by one run or step, by path.
 pub type Words = Loads;
+
+/// Work of a step and the words it loads.
+pub type StepWork = (Cost, Words);
 
 /// What measuring one case gave.
 #[derive(Clone, Debug)]
@@ -62,7 +65,7 @@ pub struct Measured {
     /// Useful work of one run.
     pub cost: Cost,
     /// Work and words loaded of every step; `None` where there are no variants to say.
-    pub steps: Option<Vec<(Cost, Words)>>,
+    pub steps: Option<Vec<StepWork>>,
     /// Largest error against the f64 reference, relative to the largest value of the output.
     pub error: f64,
     /// How much was compared.
@@ -144,7 +147,7 @@ fn clocked(bursts: &[Burst]) -> (TimingSource, Vec<f64>) {
 }
 
 /// The variants that ran, and the work of each step.
-fn steps(program: &mut dyn Program) -> Result<(Vec<String>, Option<Vec<(Cost, Words)>>)> {
+fn steps(program: &mut dyn Program) -> Result<(Vec<String>, Option<Vec<StepWork>>)> {
     program.set_profiling(true);
     let profiled = program.run();
     program.set_profiling(false);

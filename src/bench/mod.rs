@@ -12,7 +12,7 @@ mod scaling;
 mod stats;
 
 pub use masked::{LARGE, MaskedPoint, fourier_slope};
-pub use measure::{Checked, Measured, Options, Words, largest_error, measure};
+pub use measure::{Checked, Measured, Options, StepWork, Words, largest_error, measure};
 pub use peaks::{Bound, Limit, PathPeaks, Peak, Peaks};
 pub use report::{Row, csv};
 pub use scaling::{Point, Scaling};

@@ -1,10 +1,10 @@
 //! What the device can do at best, measured in the same run by the probe kernels.
 
-use super::measure::{Measured, Options, measure};
+use super::measure::{Measured, Options, StepWork, measure};
 use super::stats::rate;
 use crate::backend::{Backend, DeviceKind};
 use crate::error::{Error, Result};
-use crate::kernel::{Cost, KernelSpec, Loads};
+use crate::kernel::KernelSpec;
 use crate::kernels::probe::{probe_copy, probe_exp, probe_fma, probe_load, probe_store};
 
 /// One roof.
@@ -101,7 +101,7 @@ pub struct Bound {
 impl Peaks {
     /// The least time of steps one after another, each bound by what is slowest in it: arithmetic, its loads by their paths, its
     /// stores, or memory. `None` where a roof is missing.
-    pub fn bound(&self, steps: &[(Cost, Loads)], by_cpu: bool) -> Option<Bound> {
+    pub fn bound(&self, steps: &[StepWork], by_cpu: bool) -> Option<Bound> {
         let time = |peak: Peak, work: f64| -> Option<f64> {
             let roof = if by_cpu { peak.per_cpu_second } else { peak.per_second };
             if work == 0.0 { Some(0.0) } else { rate(work, roof?) }
@@ -177,6 +177,7 @@ impl Peaks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::{Cost, Loads};
 
     #[test]
     fn each_step_is_bound_by_what_is_slowest_in_it() {

@@ -138,6 +138,11 @@ impl Family {
         }
     }
 
+    /// Whether transforms do the multiplying: their noise goes to all rows.
+    fn by_transforms(&self) -> bool {
+        !matches!(self.path(), Path::Auto | Path::Pairs)
+    }
+
     /// Whether no query sees a later key.
     fn is_causal(&self) -> bool {
         (0..N).all(|i| (i + 1..N).all(|j| (0..H).all(|head| self.weight(head, i, j) == 0.0)))
@@ -371,8 +376,8 @@ const INVARIANTS: [(&str, Invariant, fn(&Family) -> bool); 11] = [
     ("batch_elements_and_heads_are_apart", apart, |_| true),
     ("unused_tokens_may_hold_anything", garbage, |f| !f.unused().is_empty()),
     ("rows_without_keys_are_zeros_and_counted", no_keys, |_| true),
-    ("the_future_changes_nothing", future, |f| f.is_causal() && f.path() != Path::Fourier),
-    ("a_loud_future_fires_the_guard", loud_future, |f| f.is_causal() && f.path() == Path::Fourier),
+    ("the_future_changes_nothing", future, |f| f.is_causal() && !f.by_transforms()),
+    ("a_loud_future_fires_the_guard", loud_future, |f| f.is_causal() && f.by_transforms()),
 ];
 
 fn definition(s: &Subject) -> Result<(), Failed> {
@@ -569,24 +574,25 @@ fn table_attention(table: RelativeTable, globals: u32, path: Path) -> MaskedAtte
     MaskedAttention { path, ..MaskedAttention::of(Mask::Table { table, globals }) }
 }
 
-/// A table both ways.
-fn both_ways(name: &str, table: &RelativeTable) -> [Family; 2] {
-    [Path::Pairs, Path::Fourier].map(|path| {
+/// The ways through a table.
+const WAYS: [Path; 2] = [Path::Pairs, Path::Fourier];
+
+/// A table every way.
+fn every_way(name: &str, table: &RelativeTable) -> [Family; WAYS.len()] {
+    WAYS.map(|path| {
         Family::new(format!("{name}_{path}"), How::Attention(table_attention(table.clone(), 0, path)))
     })
 }
 
-/// A family pair by pair, and by Fourier transforms where they are not refused as unsupported.
+/// A family pair by pair, and by the other ways where they are not refused as unsupported.
 fn supported_ways(name: &str, family: impl Fn(&str, Path) -> Family) -> Vec<Family> {
-    let records = |family: &Family| {
+    let supported = |family: &Family| {
         let mut graph = Graph::new("is it refused");
         let [q, k, v] = [R, R, E].map(|x| graph.input("x", [B, H, N, x], DType::F32));
         let How::Attention(attention) = &family.how else { return true };
-        attention.record(&mut graph, (q, k, v), Masks::default()).is_ok()
+        attention.path == Path::Pairs || attention.record(&mut graph, (q, k, v), Masks::default()).is_ok()
     };
-    let fourier = family(&format!("{name}_{}", Path::Fourier), Path::Fourier);
-    let pairs = family(&format!("{name}_{}", Path::Pairs), Path::Pairs);
-    std::iter::once(pairs).chain(Some(fourier).filter(records)).collect()
+    WAYS.into_iter().map(|path| family(&format!("{name}_{path}"), path)).filter(supported).collect()
 }
 
 /// Every family.
@@ -637,7 +643,7 @@ fn families() -> Vec<Family> {
         ("causal_alibi", alibi.times(&causal(&[N])).expect("a table")),
     ];
     for (name, table) in &tables {
-        for family in both_ways(name, table) {
+        for family in every_way(name, table) {
             if ["plane", "window", "line_per_head", "causal_line"].contains(name) {
                 list.push(family.clone().padded());
             }
@@ -731,7 +737,7 @@ fn identities() -> Vec<Family> {
         // What comes not before and not after.
         ("causal", causal.times(&causal.transposed()).expect("a table")),
     ] {
-        list.extend(both_ways(name, &table));
+        list.extend(every_way(name, &table));
     }
     list.extend(supported_ways("line", |name, path| {
         Family::new(name, How::Attention(table_attention(delta(&[17], 1), 0, path))).packed()
@@ -767,7 +773,7 @@ fn all_ones() -> Vec<Family> {
         ("bias", flat),
         ("bias_alibi", RelativeTable::alibi(N, &[0.0; H as usize]).expect("a table")),
     ] {
-        list.extend(both_ways(name, &table));
+        list.extend(every_way(name, &table));
     }
     list.extend(supported_ways("globals", |name, path| {
         Family::new(name, How::Attention(table_attention(ones(&[7, 8]), 4, path)))
@@ -792,7 +798,7 @@ fn special_cases() -> Vec<(String, Family, Family)> {
     let plain = Family::new("line", How::Attention(table_attention(on_axis(&[N]), 0, Path::Pairs)));
     let mut list = Vec::new();
     let mut add = |what: &str, table: RelativeTable, same: &Family| {
-        for family in both_ways(what, &table) {
+        for family in every_way(what, &table) {
             list.push((family.name.clone(), family, same.clone()));
         }
     };
@@ -983,7 +989,7 @@ fn main() {
                 // The table as an operator, once.
                 How::Attention(attention) => match &attention.mask {
                     Mask::Table { table, globals: 0 }
-                        if attention.path == Path::Fourier
+                        if attention.path == Path::Pairs
                             && family.keep.is_none()
                             && family.segments().is_none() =>
                     {

@@ -32,7 +32,7 @@ impl Sum {
             None => Ok(Self(masks)),
             Some(odd) => Err(Error::value(
                 "sum of masks",
-                format!("{} tokens and 1 or {heads} heads in each", first.tokens()),
+                format!("{} tokens in each, and 1 head or {heads}", first.tokens()),
                 format!("{} tokens and {} heads in {}", odd.tokens(), odd.heads(), odd.describe()),
                 "make all masks for the same tokens",
             )),
@@ -340,12 +340,8 @@ impl BlockDiagonal {
             let got: Vec<String> =
                 blocks.iter().map(|m| format!("{} ({} heads)", m.describe(), m.heads())).collect();
             let expected = "at least one block, each with 1 or the same number of heads";
-            return Err(Error::value(
-                "blocks of a mask",
-                expected,
-                got.join("; "),
-                "give masks of equal heads",
-            ));
+            let got = if got.is_empty() { "none".into() } else { got.join("; ") };
+            return Err(Error::value("blocks of a mask", expected, got, "give masks of equal heads"));
         }
         Ok(Self { blocks })
     }

@@ -5,7 +5,7 @@
 //! evaluation, at least 1e-6.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use wgattn::arrays::{self, Array, ArrayData};
 use wgattn::attention::{
     FeatureMap, LinearAttention, Mask, MaskedAttention, Masks, Published, Role, ScanMask,
@@ -21,10 +21,15 @@ use wgattn::tensor::{DType, HostData, HostTensor, Tensor};
 
 mod support;
 
-fn devices() -> Vec<(String, Arc<dyn Backend>)> {
-    let mut list: Vec<(String, Arc<dyn Backend>)> = vec![("cpu".into(), Arc::new(CpuBackend))];
-    list.extend(support::backends().into_iter().map(|(name, b)| (name, Arc::new(b) as Arc<dyn Backend>)));
-    list
+/// The CPU and every adapter, opened once.
+fn devices() -> &'static [(String, Arc<dyn Backend>)] {
+    static DEVICES: OnceLock<Vec<(String, Arc<dyn Backend>)>> = OnceLock::new();
+    DEVICES.get_or_init(|| {
+        let mut list: Vec<(String, Arc<dyn Backend>)> = vec![("cpu".into(), Arc::new(CpuBackend))];
+        let adapters = support::backends().into_iter();
+        list.extend(adapters.map(|(name, b)| (name, Arc::new(b) as Arc<dyn Backend>)));
+        list
+    })
 }
 
 struct File(BTreeMap<String, Array>);
@@ -145,11 +150,10 @@ fn stored_tables_are_met_both_ways() {
         let stored = File::open(file);
         let table = RelativeTable::new(sides, 1, stored.single(&format!("{prefix}table"))).expect("a table");
         let (inputs, expected) = (stored.qkv(prefix), stored.numbers(&format!("{prefix}Out")));
-        for ((device, backend), path) in devices().into_iter().flat_map(|d| WAYS.map(|way| (d.clone(), way)))
-        {
+        for ((device, backend), path) in devices().iter().flat_map(|d| WAYS.map(|way| (d, way))) {
             // Rows that the guard lets pass may err by its τ · 0.11.
             let allowed = if path == Path::Fourier { tolerance.max(5e-6) } else { tolerance };
-            let (got, _) = attended(&*backend, &of(table.clone(), path), &inputs, None);
+            let (got, _) = attended(backend.as_ref(), &of(table.clone(), path), &inputs, None);
             close(&format!("{file} {prefix} by {path} on {device}"), &got, &expected, allowed);
         }
     }
@@ -169,12 +173,12 @@ fn stored_borders_and_paddings_are_met() {
     for (device, backend) in devices() {
         for path in WAYS {
             let what = format!("by {path} on {device}");
-            let (got, _) = attended(&*backend, &of(table.clone(), path), &torus.qkv(""), None);
+            let (got, _) = attended(backend.as_ref(), &of(table.clone(), path), &torus.qkv(""), None);
             close(&format!("torus {what}"), &got, &torus.numbers("Out"), 4e-6);
-            let (got, _) = attended(&*backend, &of(line.clone(), path), &padded.qkv(""), Some(&keep));
+            let (got, _) = attended(backend.as_ref(), &of(line.clone(), path), &padded.qkv(""), Some(&keep));
             close(&format!("padding {what}"), &got, &padded.numbers("Out"), 4e-6);
         }
-        let (got, _) = attended(&*backend, &globals, &border.qkv(""), None);
+        let (got, _) = attended(backend.as_ref(), &globals, &border.qkv(""), None);
         close(&format!("border on {device}"), &got, &border.numbers("Out"), 1e-6);
         for name in ["packing_6", "packing_10"] {
             let file = File::open(name);
@@ -183,7 +187,7 @@ fn stored_borders_and_paddings_are_met() {
             let longest = file.words("lengths").into_iter().max().expect("segments");
             let table = RelativeTable::new(&[longest], 1, file.single("table")).expect("a table");
             let attention = MaskedAttention { segments: Some(segments), ..of(table, Path::Auto) };
-            let (got, _) = attended(&*backend, &attention, &file.qkv(""), None);
+            let (got, _) = attended(backend.as_ref(), &attention, &file.qkv(""), None);
             close(&format!("{name} on {device}"), &got, &file.numbers("Out_table"), 1e-6);
         }
     }
@@ -196,7 +200,7 @@ fn stored_denominators_of_scans_are_met() {
         |what: &str, attention: &LinearAttention, [q, k, v]: &[HostTensor; 3], expected: &[f64], allowed| {
             let attention = LinearAttention { denominators: true, ..attention.clone() };
             for (device, backend) in devices() {
-                let got = run(&*backend, &[q, k, v], |graph, t| {
+                let got = run(backend.as_ref(), &[q, k, v], |graph, t| {
                     let attended = attention.record(graph, (t[0], t[1], t[2]), Masks::default())?;
                     Ok(attended.denominators.into_iter().collect())
                 });
@@ -274,7 +278,7 @@ fn stored_channels_of_masked_products_are_met() {
         let [n, r, e] = [k.shape().dims()[2], k.shape().dims()[3], v.shape().dims()[3]];
         let mask = Toeplitz(table);
         for (device, backend) in devices() {
-            let got = run(&*backend, &[&k, &v], |graph, t| {
+            let got = run(backend.as_ref(), &[&k, &v], |graph, t| {
                 let lifted = graph.transient("keys times values", [1, 1, n, r * (e + 1)], DType::F32);
                 let params = outer_rows::Params { first: 0 };
                 graph.pass(&outer_rows::SPEC, &params, &[Some(t[0]), Some(t[1]), None, Some(lifted)])?;
@@ -294,7 +298,7 @@ fn stored_channels_of_masked_products_are_met() {
         let mask = Toeplitz(RelativeTable::from_fn(sides, 1, weight).expect("a table"));
         let v = file.head(&format!("{prefix}V"));
         for (device, backend) in devices() {
-            let got = run(&*backend, &[&v], |graph, t| Ok(vec![mask.apply(graph, t[0])?]));
+            let got = run(backend.as_ref(), &[&v], |graph, t| Ok(vec![mask.apply(graph, t[0])?]));
             let expected = file.numbers(&format!("{prefix}MV"));
             close(&format!("separable {prefix}MV on {device}"), &got[0], &expected, 2e-6);
         }
@@ -332,7 +336,7 @@ fn biases_of_softmax_are_masks_on_every_device() {
         let expected = file.numbers(name);
         for (device, backend) in devices() {
             for (path, allowed) in [(Path::Pairs, 3e-6), (Path::Fourier, 1e-5)] {
-                let (got, _) = attended(&*backend, &of(table.clone(), path), &inputs, None);
+                let (got, _) = attended(backend.as_ref(), &of(table.clone(), path), &inputs, None);
                 close(&format!("{name} by {path} on {device}"), &got, &expected, allowed);
             }
         }
@@ -388,9 +392,8 @@ fn topvit_explicit_is_implicit_with_its_rank_one_term() {
     for (q, k, expected, without) in
         [(&q, &k, stored, 0.03..0.05), (&dull, &small, explicit(&dull, &small), 0.1..0.2)]
     {
-        for ((device, backend), slice) in devices().into_iter().flat_map(|d| [2, 64].map(|s| (d.clone(), s)))
-        {
-            let got = run(&*backend, &[q, k, &v], |graph, t| {
+        for ((device, backend), slice) in devices().iter().flat_map(|d| [2, 64].map(|s| (d, s))) {
+            let got = run(backend.as_ref(), &[q, k, &v], |graph, t| {
                 let q = map.record(graph, t[0], Role::Query, None, None)?;
                 let k = map.record(graph, t[1], Role::Key, None, None)?;
                 let (qkv, masks) = ((q, k, t[2]), Masks::default());
@@ -428,7 +431,7 @@ fn a_floor_counts_kept_keys_alone() {
     let table: SharedMask = Arc::new(Toeplitz(RelativeTable::causal(&[n]).expect("a table")));
     for (device, backend) in devices() {
         let (k, v) = (garbage(&zeros, 4), garbage(&v, 3));
-        let got = run(&*backend, &[&zeros, &k, &v, &mask], |graph, t| {
+        let got = run(backend.as_ref(), &[&zeros, &k, &v, &mask], |graph, t| {
             let masks = Masks { keys: Some(t[3]), queries: None };
             Ok(vec![attend_with_floor(graph, table.as_ref(), 1e-8, (t[0], t[1], t[2]), masks, 4)?])
         });
@@ -489,8 +492,8 @@ fn attention_by_transforms_is_right_at_awkward_lengths() {
         let inputs = sample(n, 4, 4, 0.5);
         let rows: Vec<u32> = (0..n).step_by((n / 23).max(1) as usize).chain([n - 1]).collect();
         let expected = exact(&table, &inputs, rows.iter().copied());
-        for (device, backend) in devices().into_iter().skip(1) {
-            let (got, again) = attended(&*backend, &of(table.clone(), Path::Fourier), &inputs, None);
+        for (device, backend) in devices().iter().skip(1) {
+            let (got, again) = attended(backend.as_ref(), &of(table.clone(), Path::Fourier), &inputs, None);
             let got: Vec<f64> = rows.iter().flat_map(|row| got[4 * *row as usize..][..4].to_vec()).collect();
             println!("{n:>6} tokens on {device:>11}: {:.1e}, {again:?} rows again", error(&got, &expected));
             close(&format!("{n} tokens on {device}"), &got, &expected, 2e-6);
@@ -558,7 +561,7 @@ fn eight_heads_of_256_by_256_tokens_stay_below_a_gibibyte() {
     let [rows, cols, heads, width] = [256, 256, 8, 32];
     let table =
         RelativeTable::profile(&[rows, cols], Distance::L2, Profile::Gaussian, 20.0).expect("a table");
-    for (device, backend) in devices().into_iter().skip(1) {
+    for (device, backend) in devices().iter().skip(1) {
         let mut graph = Graph::new("256 x 256 tokens");
         let [q, k, v] =
             ["q", "k", "v"].map(|name| graph.input(name, [1, heads, rows * cols, width], DType::F32));

@@ -331,13 +331,14 @@ pub(crate) fn garbage(s: &Subject) -> Result<(), Failed> {
 /// A run over NaN leaves its bits in every buffer of the program: the next run has none of them.
 fn leftovers(s: &Subject) -> Result<(), Failed> {
     let x = Inputs::new();
-    let mut fresh = Runner::new(s.backend.as_ref(), &s.family.how, s.family.keep.as_deref())?;
-    let clean = fresh.run(&x)?;
-    for bad in [f32::NAN, f32::INFINITY] {
-        fresh.run(&x.change(|_, _| true, |_| bad, |_| bad))?;
-        same_bits(&format!("after a run over {bad}"), &fresh.run(&x)?, &clean)?;
-    }
-    Ok(())
+    s.with(|runner| {
+        let clean = runner.run(&x)?;
+        for bad in [f32::NAN, f32::INFINITY] {
+            runner.run(&x.change(|_, _| true, |_| bad, |_| bad))?;
+            same_bits(&format!("after a run over {bad}"), &runner.run(&x)?, &clean)?;
+        }
+        Ok(())
+    })
 }
 
 /// With the family's own empty rows, and with every token left out.

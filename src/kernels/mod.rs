@@ -28,7 +28,7 @@ kernels! {
     /// Linear attention through a feature map: plain, causal, with decay, in segments.
     linear {
         linear_attention, append_one, divide_rows, state_rows, causal_attention, decay_powers, chunk_states, scan_states, chunk_attend,
-        attention_step, separable_attention, axis_scan, outer_rows, contract_rows;
+        attention_step, step_state, separable_attention, axis_scan, outer_rows, contract_rows;
         chunks
     }
     /// Functions of single elements.

@@ -1,8 +1,10 @@
 //! Which rows of a masked attention by Fourier transforms must be computed again: first pass of
 //! [`noise_guard`](super::noise_guard).
 //!
-//! A row is flagged where εᵢ = safety · 2⁻²⁴ · log₂L · ‖f‖₂ · Σ_r |qᵢᵣ| ‖K_r‖₂ exceeds τ times its denominator, or where the denominator is
-//! not a finite number above 0 — as it is where the row sees no key; the direct computation then gives its zeros.
+//! A row is flagged where εᵢ = safety · 2⁻²⁴ · log₂L · ‖f‖₂ · Σ_r |qᵢᵣ| κ_r exceeds τ times its denominator, or where the denominator is
+//! not a finite number above 0 — as it is where the row sees no key; the direct computation then gives its zeros. κ_r is the larger of
+//! ‖K_r‖₂ and its partner's, features 2l and 2l + 1: both are one complex number of the transform
+//! ([`toeplitz_lift`](super::toeplitz_lift)), and the noise of the larger is in either.
 //!
 //! * `sums` `[b, h, n, p]`, the last column is the denominator; `q` `[b, h, n, r]`; `norms` `[b, h, r]`, of the columns of the keys.
 //! * `table_norm` `[h or 1]`: ‖f‖₂ of each head's table. `query_mask` `[b, h, n]`: rows with 0 are never flagged.
@@ -47,7 +49,8 @@ pub(crate) fn flags<T: Real>(args: &HostArgs<T>, p: Params) -> Vec<u32> {
     let factor = T::of(f64::from(p.safety)) * T::of(0.5_f64.powi(24)) * T::of(f64::from(p.log2_length));
     let flag = |row: usize| {
         let (batch, i) = (row / n, row % n);
-        let size: T = (0..r).map(|c| q[row * r + c].abs() * norms[batch * r + c]).sum();
+        let norm = |c: usize| if c < r { norms[batch * r + c] } else { T::zero() };
+        let size: T = (0..r).map(|c| q[row * r + c].abs() * norm(c).max(norm(c ^ 1))).sum();
         let noise = factor * table_norm[batch % heads % tables] * size;
         let total = sums[row * width + width - 1];
         let sound = total.is_finite() && total > T::zero() && noise <= T::of(f64::from(p.tau)) * total;

@@ -43,7 +43,7 @@ kernels! {
     fft { fft, fft_pass; plan }
     /// Masks as linear operators on channels, by relative position: block-Toeplitz products, and pair by pair.
     mask {
-        toeplitz_product, toeplitz_spectrum, circulant_embed, toeplitz_attention_sums, toeplitz_lift,
+        toeplitz_product, toeplitz_spectrum, circulant_embed, toeplitz_attention_sums, toeplitz_attention_fused, toeplitz_lift,
         toeplitz_contract, relative_attention, relative_rows, relative_map, choose_rows, column_norms, noise_guard, noise_flags,
         count_flags, list_flags, masked_attention;
         grid, path, relative

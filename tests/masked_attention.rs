@@ -139,11 +139,17 @@ fn both_ways_agree_with_the_definition_on_every_grid() {
         let sample = Sample::new(2, table.tokens(), 0.5);
         let expected = sample.exact(|h, i, j| f64::from(table.weight(h, i, j)));
         for (name, backend) in devices() {
-            for path in [Path::Auto, Path::Pairs, Path::Fourier] {
+            let mut by_transforms = Vec::new();
+            for path in [Path::Auto, Path::Pairs, Path::Fourier, Path::Passes, Path::Fused] {
                 let (got, _) = sample.run(backend.as_ref(), &of(table.clone(), path));
                 let error = error(&got, &expected);
                 assert!(error < 2e-6, "{sides:?} on {name} by {path}: {error:e}");
+                if matches!(path, Path::Passes | Path::Fused) {
+                    by_transforms.push(got);
+                }
             }
+            let error = error(&by_transforms[1], &by_transforms[0]);
+            assert!(error < 2e-6, "{sides:?} on {name}, fused against passes: {error:e}");
         }
     }
 }
@@ -173,16 +179,16 @@ fn the_guard_finds_the_rows_that_noise_would_spoil() {
         let sample = Sample::new(1, n, scale);
         let expected = sample.exact(|h, i, j| f64::from(table.weight(h, i, j)));
         for (name, backend) in devices().into_iter().skip(1) {
-            let (got, status) = sample.run(backend.as_ref(), &of(table.clone(), Path::Fourier));
-            let [again, all] = status.expect("tables have a status");
-            let error = error(&got, &expected);
-            println!("{mask:>18} scale {scale} on {name}: {again} of {all} rows again, error {error:.1e}");
-            assert_eq!(all, n);
-            assert!(
-                error < 1e-5,
-                "{mask}, scale {scale} on {name}: {error:e} with {again} rows computed again"
-            );
-            assert!(again > 0 || !must_fire, "{mask}, scale {scale} on {name}: no row was computed again");
+            for path in [Path::Passes, Path::Fused] {
+                let (got, status) = sample.run(backend.as_ref(), &of(table.clone(), path));
+                let [again, all] = status.expect("tables have a status");
+                let error = error(&got, &expected);
+                let what = format!("{mask}, scale {scale} on {name} by {path}");
+                println!("{what}: {again} of {all} rows again, error {error:.1e}");
+                assert_eq!(all, n);
+                assert!(error < 1e-5, "{what}: {error:e} with {again} rows computed again");
+                assert!(again > 0 || !must_fire, "{what}: no row was computed again");
+            }
         }
     }
 }
@@ -241,7 +247,7 @@ fn global_tokens_packed_sequences_and_masked_keys_agree_with_the_definition() {
         };
         check("global tokens", &sample.run(backend.as_ref(), &with_globals).0, &bordered);
         check("packed sequences", &sample.run(backend.as_ref(), &packed).0, &blocks);
-        for path in [Path::Pairs, Path::Fourier] {
+        for path in [Path::Pairs, Path::Passes, Path::Fused] {
             let attention = of(grid.clone(), path);
             let got = sample.run_masked(backend.as_ref(), &attention, Some(&keep)).0;
             check("masked keys", &got, &masked);
@@ -439,13 +445,15 @@ fn every_family_keeps_the_invariants() {
         scan(ScanMask::TwoSided { decay: vec![0.9] }),
         scan(separable(0.5)),
         of(disc.clone(), Path::Pairs),
-        of(disc, Path::Fourier),
+        of(disc.clone(), Path::Passes),
+        of(disc, Path::Fused),
     ];
     let delta = RelativeTable::from_fn(&sides, 1, |_, o| f64::from(u8::from(o == [0; 3]))).expect("a table");
     let own = [
         scan(ScanMask::Decay { decay: vec![0.0] }),
         of(delta.clone(), Path::Pairs),
-        of(delta, Path::Fourier),
+        of(delta.clone(), Path::Passes),
+        of(delta, Path::Fused),
     ];
     let sample = Sample::new(2, 42, 0.6);
     let changed = |k: f32, v: &dyn Fn(f32) -> f32| {

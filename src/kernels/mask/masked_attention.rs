@@ -19,7 +19,7 @@ use super::path::{self, Path};
 use super::relative_attention::segments;
 use super::relative::{self, Grid, Operands, check_grid, finish};
 use super::{
-    choose_rows, column_norms, noise_guard, relative_attention, relative_rows, toeplitz_attention_sums,
+    choose_rows, column_norms, noise_guard, relative_attention, relative_rows, toeplitz_attention_fused, toeplitz_attention_sums,
     toeplitz_spectrum,
 };
 use crate::error::Result;
@@ -53,7 +53,8 @@ params! {
         fixed first3: u32 = 0,
         /// last such place of the third axis
         fixed last3: u32 = u32::MAX,
-        /// 0 = the cheaper way, 1 = pair by pair, 2 = by Fourier transforms
+        /// 0 = the cheaper way, 1 = pair by pair, 2 = by Fourier transforms, 3 = by such in workgroup memory, 4 = by such that pass
+        /// over memory
         fixed path: u32 = 0,
         /// factor of the noise that the guard reckons with
         live safety: f32 = 1.0,
@@ -83,8 +84,8 @@ impl Params {
 
 fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     let p = Params::from_bytes(params);
-    if p.path > 2 {
-        return Err(format!("path is 0, 1 or 2, got {}", p.path));
+    if p.path > Path::Passes.number() {
+        return Err(format!("path is 0, 1, 2, 3 or 4, got {}", p.path));
     }
     for (name, x) in [("safety", p.safety), ("tau", p.tau)] {
         if !(x.is_finite() && x > 0.0) {
@@ -92,10 +93,18 @@ fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
         }
     }
     let pairs_only = [(p.globals > 0, "global tokens"), (dims.find("s").is_some(), "packed sequences")];
-    if let Some((_, what)) = pairs_only.iter().find(|(there, _)| *there && p.path == Path::Fourier.number()) {
-        return Err(format!("{what} go pair by pair: path is 0 or 1, got 2"));
+    if let Some((_, what)) = pairs_only.iter().find(|(there, _)| *there && p.path >= Path::Fourier.number()) {
+        return Err(format!("{what} go pair by pair: path is 0 or 1, got {}", p.path));
     }
-    check_grid(dims, &p.grid())
+    check_grid(dims, &p.grid())?;
+    let sides = p.sides(dims);
+    if p.path == Path::Fused.number() && toeplitz_attention_fused::places(sides).is_none() {
+        return Err(format!(
+            "transforms in workgroup memory hold {} places, too few for the grid {sides:?}: path is 0, 1, 2 or 4, got 3",
+            toeplitz_attention_fused::MOST_PLACES
+        ));
+    }
+    Ok(())
 }
 
 fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
@@ -149,11 +158,12 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
     let plan = path::plan(x.caps, sides, pairs, x.dims.size("r"), x.dims.size("e"));
     let way = match p.path {
         1 => Path::Pairs,
-        2 => Path::Fourier,
+        2.. => Path::Fourier,
         _ if p.globals > 0 || task.segment.is_some() => Path::Pairs,
         _ => plan.chosen,
     };
-    let [b, h, n] = ["b", "h", "n"].map(|d| x.dims.size(d));
+    let fused = p.path == Path::Fused.number() || p.path != Path::Passes.number() && plan.fused;
+    let ([b, h, n], caps) = (["b", "h", "n"].map(|d| x.dims.size(d)), *x.caps);
     if way == Path::Pairs || x.dims.batches() == 0 || n == 0 {
         let args = [Some(task.q), Some(task.k), Some(task.v), Some(task.table), task.key_mask, task.query_mask, task.segment, Some(task.out)];
         x.graph.pass(&relative_attention::SPEC, &p.grid(), &args)?;
@@ -167,7 +177,7 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
     let bytes = 4 * u64::from(n) * (2 * u64::from(x.dims.size("e")) + 4);
     let mut statuses = Vec::new();
     match slices(b, h, bytes, x.caps.memory_budget / 2) {
-        None => statuses.push(record(x.graph, &p, sides, &task)?),
+        None => statuses.push(record(x.graph, &caps, fused, &p, sides, &task)?),
         Some(list) => {
             for (batch, heads) in list {
                 let graph = &mut *x.graph;
@@ -179,7 +189,7 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
                 if part.table.dim(0) > 1 {
                     part.table = graph.slice(part.table, 0, heads)?;
                 }
-                statuses.push(record(graph, &p, sides, &part)?);
+                statuses.push(record(graph, &caps, fused, &p, sides, &part)?);
             }
         }
     }
@@ -190,14 +200,18 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
 }
 
 /// Records one slice by Fourier transforms with the guard; returns how many rows were computed again, of how many.
-fn record(graph: &mut Graph, p: &Params, sides: [u32; 3], task: &Task) -> Result<Tensor> {
+fn record(graph: &mut Graph, caps: &Caps, fused: bool, p: &Params, sides: [u32; 3], task: &Task) -> Result<Tensor> {
     let Task { q, k, v, table, key_mask, query_mask, out, .. } = *task;
     let [b, h, n, e] = [out.dim(0), out.dim(1), out.dim(2), out.dim(3)];
     let [n1, n2, n3] = sides;
     let grid = toeplitz_spectrum::Params { n1, n2, n3, ..Default::default() };
     let sums = graph.transient("sums and denominators", [b, h, n, e + 1], DType::F32);
-    let args = [Some(q), Some(k), Some(v), Some(table), key_mask, Some(sums)];
-    graph.pass(&toeplitz_attention_sums::SPEC, &grid, &args)?;
+    if fused {
+        toeplitz_attention_fused::record(graph, caps, &grid.grid(), [q, k, v, table], key_mask, sums)?;
+    } else {
+        let args = [Some(q), Some(k), Some(v), Some(table), key_mask, Some(sums)];
+        graph.pass(&toeplitz_attention_sums::SPEC, &grid, &args)?;
+    }
 
     let norms = column_norms::record(graph, "norms of the keys' features", k, key_mask)?;
     let [tables, entries] = [table.dim(0), table.dim(1)];
@@ -213,7 +227,7 @@ fn record(graph: &mut Graph, p: &Params, sides: [u32; 3], task: &Task) -> Result
     let list = words("rows to compute again", &[rows + 1])?;
     let dispatch = words("workgroups for them", &[3])?;
     let status = words("how many of all", &[2])?;
-    let lengths = super::grid::Grid { sides, torus: false, transpose: false }.lengths();
+    let lengths = if fused { toeplitz_attention_fused::lengths(sides) } else { grid.grid().lengths() };
     let length: f32 = lengths.iter().map(|&l| l as f32).product();
     let guard = noise_guard::Params {
         safety: p.safety,

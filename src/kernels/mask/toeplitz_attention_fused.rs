@@ -37,7 +37,7 @@ params! {
 }
 
 /// Places of the largest box: what a thread holds of a larger one would not fit its registers.
-const MOST_PLACES: u64 = 4096;
+pub const MOST_PLACES: u64 = 4096;
 /// Invocations of a workgroup: what every device allows.
 const MOST_THREADS: u32 = 256;
 /// Workgroups that keep a large GPU busy.
@@ -51,10 +51,15 @@ pub fn lengths(sides: [u32; 3]) -> [u32; 3] {
     }
 }
 
+/// Places of the circulant for a grid of `sides`; `None` if there are more than [`MOST_PLACES`].
+pub fn places(sides: [u32; 3]) -> Option<u32> {
+    let all = lengths(sides).iter().fold(1_u64, |product, l| product.saturating_mul(u64::from(*l)));
+    u32::try_from(all).ok().filter(|_| all <= MOST_PLACES)
+}
+
 /// Whether a device can hold the transforms of a grid of `sides` in workgroup memory.
 pub fn fits(sides: [u32; 3], caps: &Caps) -> bool {
-    let places: u64 = lengths(sides).iter().fold(1, |product, l| product.saturating_mul(u64::from(*l)));
-    places <= MOST_PLACES && 8 * places <= u64::from(caps.workgroup_bytes) && caps.invocations >= threads(places as u32)
+    places(sides).is_some_and(|all| 8 * all <= caps.workgroup_bytes && threads(all) <= caps.invocations)
 }
 
 /// Invocations of a workgroup: eight places each where there are so many.
@@ -89,12 +94,17 @@ fn passes(lengths: [u32; 3]) -> Vec<Pass> {
     list
 }
 
-fn lengths_of(d: &Dims) -> [u32; 3] {
-    ["l1", "l2", "l3"].map(|l| d.size(l))
+/// Words that one channel moves in workgroup memory, read and written.
+pub fn words_per_channel(sides: [u32; 3]) -> f64 {
+    let lengths = lengths(sides).map(f64::from);
+    let lines = |axis: usize| -> f64 { (0..3).map(|a| if a + 1 < axis { f64::from(sides[a]) } else { lengths[a] }).product() };
+    let list = passes(self::lengths(sides));
+    // Between two passes all numbers are written and read, on the way there and on the way back.
+    list.split_last().map_or(0.0, |(_, list)| list.iter().map(|p| 4.0 * lines(p.axis as usize)).sum())
 }
 
-fn places(d: &Dims) -> u32 {
-    lengths_of(d).iter().product()
+fn lengths_of(d: &Dims) -> [u32; 3] {
+    ["l1", "l2", "l3"].map(|l| d.size(l))
 }
 
 /// Pairs of columns, those of the denominator included.
@@ -276,7 +286,7 @@ fn cost(d: &Dims, params: &[u8]) -> Cost {
             .product::<f64>()
     };
     let transforms: f64 = (0..3).filter(|a| lengths[*a] > 1).map(|a| 2.0 * lines(a) * flop(lengths[a])).sum();
-    let places = f64::from(places(d));
+    let places: f64 = lengths.iter().map(|l| f64::from(*l)).product();
     Cost {
         flop: batches * r * w * ((transforms + 6.0 * places) / 2.0 + 3.0 * n),
         exp: 0.0,
@@ -389,7 +399,10 @@ pub static SPEC: KernelSpec = KernelSpec {
         classes: &[],
         vec4: &[],
         constants,
-        suits: |d, _, caps| 8 * places(d) <= caps.workgroup_bytes && threads(places(d)) <= caps.invocations,
+        suits: |d, _, caps| {
+            let all = lengths_of(d).iter().product::<u32>();
+            8 * all <= caps.workgroup_bytes && threads(all) <= caps.invocations
+        },
         grid: |d, batches| batches * u64::from(d.size("s")) * pairs(d),
         loads,
         rounds,

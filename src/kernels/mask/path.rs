@@ -73,6 +73,8 @@ struct Costs {
     pair_column: f64,
     /// A word moved by the passes of the transforms.
     word: f64,
+    /// How many times as much in a pass of radix 64.
+    times_64: f64,
     /// A word read or written in workgroup memory by such passes.
     fused_word: f64,
     /// Whatever the size: dispatches and copies.
@@ -86,13 +88,13 @@ struct Costs {
 fn costs(driver: Driver) -> Costs {
     match driver {
         Driver::Llvmpipe => {
-            Costs { pair: 2.0, pair_column: 0.165, word: 0.6, fused_word: 1.8, fixed: 5e5, fused_fixed: 5e5 }
+            Costs { pair: 2.0, pair_column: 0.165, word: 0.6, times_64: 2.1, fused_word: 1.8, fixed: 5e5, fused_fixed: 5e5 }
         }
         Driver::SwiftShader => {
-            Costs { pair: 12.0, pair_column: 0.9, word: 2.7, fused_word: 9.0, fixed: 2e6, fused_fixed: 2e6 }
+            Costs { pair: 12.0, pair_column: 0.9, word: 2.7, times_64: 1.3, fused_word: 9.0, fixed: 2e6, fused_fixed: 2e6 }
         }
         Driver::Gpu => {
-            Costs { pair: 5e-4, pair_column: 3e-4, word: 0.02, fused_word: 1.3e-3, fixed: 1e5, fused_fixed: 6e4 }
+            Costs { pair: 5e-4, pair_column: 3e-4, word: 0.02, times_64: 1.0, fused_word: 1.3e-3, fixed: 1e5, fused_fixed: 6e4 }
         }
     }
 }
@@ -107,7 +109,8 @@ pub fn plan(caps: &Caps, sides: [u32; 3], pairs: f64, r: u32, e: u32) -> Plan {
     // Two channels share a complex number, which is two words; lifting and contracting move each channel three times more.
     let tokens: f64 = sides.iter().map(|&n| f64::from(n)).product();
     let channels = r * (e + 1.0);
-    let words = channels * (plan::words_moved(&passes, sides) as f64 + 3.0 * tokens);
+    let moved = plan::weighed_words(&passes, sides, |pass| if pass.radix == 64 { costs.times_64 } else { 1.0 });
+    let words = channels * (moved + 3.0 * tokens);
     let passes_ns = words * costs.word + costs.fixed;
     let fused_ns = toeplitz_attention_fused::fits(sides, caps).then(|| {
         channels * toeplitz_attention_fused::words_per_channel(sides) * costs.fused_word + costs.fused_fixed

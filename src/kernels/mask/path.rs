@@ -8,6 +8,7 @@ use super::toeplitz_attention_fused;
 use crate::kernel::{Caps, Driver};
 use crate::kernels::fft::plan;
 use std::fmt;
+use std::ops::Range;
 
 /// A way to compute masked attention.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,24 +102,50 @@ fn costs(driver: Driver) -> Costs {
 
 /// Plans one head of masked attention: `pairs` pairs within the support on a grid of `sides`, `r` features, `e` value columns.
 pub fn plan(caps: &Caps, sides: [u32; 3], pairs: f64, r: u32, e: u32) -> Plan {
+    plan_of(caps, &[(sides, 1)], pairs, r, e)
+}
+
+/// Plans one head whose tokens are several grids, as packed sequences are: the sides of their transforms, and how many of each.
+pub fn plan_of(caps: &Caps, grids: &[([u32; 3], u32)], pairs: f64, r: u32, e: u32) -> Plan {
     let costs = costs(caps.driver);
-    let (r, e) = (f64::from(r), f64::from(e));
-    let pairs_ns = pairs * (costs.pair + costs.pair_column * (r + e));
+    let pairs_ns = pairs * (costs.pair + costs.pair_column * (f64::from(r) + f64::from(e)));
+    let (mut fourier_ns, mut fused) = (0.0, !grids.is_empty());
+    for &(sides, copies) in grids {
+        let (ns, is_fused) = fourier(caps, sides, copies, r, e);
+        fourier_ns += ns;
+        fused &= is_fused;
+    }
+    let chosen = if pairs_ns <= fourier_ns || grids.is_empty() { Path::Pairs } else { Path::Fourier };
+    Plan { chosen, fused, pairs_ms: pairs_ns * 1e-6, fourier_ms: fourier_ns * 1e-6 }
+}
+
+/// Pairs of packed sequences of which each row visits `most` keys at most.
+pub fn pairs_of_sequences(sequences: &[Range<u32>], most: u64) -> f64 {
+    sequences.iter().map(|range| (range.end - range.start, u64::from(range.end - range.start).min(most))).map(|(n, keys)| f64::from(n) * keys as f64).sum()
+}
+
+/// Whether the transforms of a grid are better kept in workgroup memory.
+pub fn fuses(caps: &Caps, sides: [u32; 3], r: u32, e: u32) -> bool {
+    fourier(caps, sides, 1, r, e).1
+}
+
+/// Nanoseconds by Fourier transforms on `copies` grids of `sides`, and whether they stay in workgroup memory.
+fn fourier(caps: &Caps, sides: [u32; 3], copies: u32, r: u32, e: u32) -> (f64, bool) {
+    let costs = costs(caps.driver);
     let grid = Grid { sides, torus: false, transpose: false };
     let passes = plan::filter(sides, grid.lengths(), caps.driver != Driver::Gpu);
     // Two channels share a complex number, which is two words; lifting and contracting move each channel three times more.
     let tokens: f64 = sides.iter().map(|&n| f64::from(n)).product();
-    let channels = r * (e + 1.0);
+    let channels = f64::from(copies) * f64::from(r) * (f64::from(e) + 1.0);
     let moved = plan::weighed_words(&passes, sides, |pass| if pass.radix == 64 { costs.times_64 } else { 1.0 });
-    let words = channels * (moved + 3.0 * tokens);
-    let passes_ns = words * costs.word + costs.fixed;
+    let passes_ns = channels * (moved + 3.0 * tokens) * costs.word + costs.fixed;
     let fused_ns = toeplitz_attention_fused::fits(sides, caps).then(|| {
         channels * toeplitz_attention_fused::words_per_channel(sides) * costs.fused_word + costs.fused_fixed
     });
-    let fused = fused_ns.is_some_and(|ns| ns < passes_ns);
-    let fourier_ns = fused_ns.map_or(passes_ns, |ns| ns.min(passes_ns));
-    let chosen = if pairs_ns <= fourier_ns { Path::Pairs } else { Path::Fourier };
-    Plan { chosen, fused, pairs_ms: pairs_ns * 1e-6, fourier_ms: fourier_ns * 1e-6 }
+    match fused_ns {
+        Some(ns) if ns < passes_ns => (ns, true),
+        _ => (passes_ns, false),
+    }
 }
 
 #[cfg(test)]

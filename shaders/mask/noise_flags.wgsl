@@ -31,6 +31,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
     * table_norm[params.table_norm_at + batch % params.h % params.tables] * size;
   let total = sums[params.sums_at + (local_batch * params.n + row) * params.p + params.p - 1u];
   var flagged = !is_finite(total) || !is_finite(noise) || !(total > 0.0) || noise > params.tau * total;
+  if (params.spare_zeros != 0u) { flagged = flagged && !(size == 0.0 && total == 0.0 && is_finite(total)); }
   if (HAS_QUERY_MASK) {
     let at = params.query_mask_at + batch / params.h * params.query_mask_b + batch % params.h * params.query_mask_h + row;
     flagged = flagged && ((query_mask[at >> 2u] >> ((at & 3u) * 8u)) & 0xffu) != 0u;

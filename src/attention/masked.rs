@@ -25,7 +25,7 @@ use crate::graph::{Graph, PassId};
 use crate::kernel::{Caps, NoParams};
 use crate::kernels::linear::{append_one, divide_rows};
 use crate::kernels::mask::path::{self, Path, Plan};
-use crate::kernels::mask::{masked_attention, relative, relative_map};
+use crate::kernels::mask::{fourier, masked_attention, relative, relative_map};
 use crate::mask::{MaskSpec, RelativeTable};
 use crate::tensor::{DType, HostData, HostTensor, Tensor};
 
@@ -113,16 +113,23 @@ impl MaskedAttention {
     /// Which way a device takes for `r` features and `e` value columns, and what both would cost; `None` for scans, which have
     /// one way.
     pub fn plan(&self, caps: &Caps, r: u32, e: u32) -> Option<Plan> {
-        let Mask::Table { table, .. } = &self.mask else { return None };
-        let tokens = f64::from(table.tokens());
-        let pairs = tokens * (table.support().volume() as f64).min(tokens);
-        Some(path::plan(caps, table.sides(), pairs, r, e))
+        let Mask::Table { table, globals } = &self.mask else { return None };
+        let most = table.support().volume();
+        let Some(offsets) = &self.segments else {
+            let (tokens, globals) = (f64::from(table.tokens()), f64::from(*globals));
+            let pairs = tokens * (most as f64).min(tokens) + globals * (2.0 * tokens + globals);
+            return Some(path::plan(caps, table.sides(), pairs, r, e));
+        };
+        // Offsets that run backward are refused when they are recorded.
+        let sequences: Vec<_> = offsets.windows(2).filter(|w| w[0] < w[1]).map(|w| w[0]..w[1]).collect();
+        let pairs = path::pairs_of_sequences(&sequences, most);
+        Some(path::plan_of(caps, &fourier::grids(&sequences), pairs, r, e))
     }
 
     /// Records attention of `q`, `k` `[b, h, n, r]`, mapped and non-negative, and `v` `[b, h, n, e]`.
     ///
     /// Errors: a table for other tokens or heads, or with negative weights; segments that overlap, run backward or end past the
-    /// tokens, or are longer than the table's line; the Fourier way for global tokens or segments; as
+    /// tokens, or are longer than the table's line; transforms in workgroup memory for grids that do not fit; as
     /// [`LinearAttention::record`].
     #[track_caller]
     pub fn record(

@@ -252,7 +252,7 @@ fn scaling(args: &Args) -> Outcome {
     }
 }
 
-/// Both ways of masked attention over tokens, whether the right one would be taken, and how close its transforms come to the
+/// All ways of masked attention over tokens, whether the right one would be taken, and how close its transforms come to the
 /// device's bound.
 fn masked(args: &Args) -> Outcome {
     let backend = open_device(&args.device)?;
@@ -319,10 +319,11 @@ fn masked_line(p: &MaskedPoint) -> String {
     let time = |t: Option<f64>| t.map_or_else(|| "not run".into(), |t| format!("{:.2} ms", 1e3 * t));
     let refused = p.refused.as_ref().map_or_else(String::new, |why| format!("; {why}"));
     format!(
-        "{:>8} tokens  pairs {}, fourier {}; takes {}; {} of {} rows again; 8 heads hold {}{refused}",
+        "{:>8} tokens  pairs {}, fourier {}, fused {}; takes {}; {} of {} rows again; 8 heads hold {}{refused}",
         p.tokens(),
         time(p.pairs),
         time(p.fourier),
+        time(p.fused),
         p.plan,
         p.again.0,
         p.again.1,
@@ -335,9 +336,11 @@ fn masked_json(p: &MaskedPoint) -> Value {
         "sides": p.sides,
         "pairs_seconds": p.pairs,
         "fourier_seconds": p.fourier,
+        "fused_seconds": p.fused,
         "taken": p.plan.chosen.to_string(),
         "estimated_pairs_seconds": 1e-3 * p.plan.pairs_ms,
         "estimated_fourier_seconds": 1e-3 * p.plan.fourier_ms,
+        "estimated_for_fused": p.plan.fused,
         "rows_computed_again": p.again.0,
         "rows": p.again.1,
         "bytes_of_eight_heads": p.memory_of_eight,

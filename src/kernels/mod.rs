@@ -43,10 +43,10 @@ kernels! {
     fft { fft, fft_pass; plan }
     /// Masks as linear operators on channels, by relative position: block-Toeplitz products, and pair by pair.
     mask {
-        toeplitz_product, toeplitz_spectrum, circulant_embed, toeplitz_attention_sums, toeplitz_lift,
-        toeplitz_contract, relative_attention, relative_rows, relative_map, weigh_rows, choose_rows, column_norms, noise_guard, noise_flags,
+        toeplitz_product, toeplitz_spectrum, circulant_embed, toeplitz_attention_sums, toeplitz_attention_fused, toeplitz_lift,
+        toeplitz_contract, pack_rows, unpack_rows, relative_attention, relative_rows, relative_map, weigh_rows, choose_rows, column_norms, noise_guard, noise_flags,
         count_flags, list_flags, masked_attention;
-        grid, path, relative
+        fourier, grid, path, relative
     }
     /// Attention forms whose cost is all pairs of tokens.
     attention {

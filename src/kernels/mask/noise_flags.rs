@@ -25,6 +25,8 @@ params! {
         live log2_length: f32 = 1.0,
         /// noise that a denominator may have, relative to it
         live tau: f32 = 5e-5,
+        /// 1: a row of zeros for lack of keys or features is spared: nothing rounds in it
+        live spare_zeros: u32 = 0,
     }
 }
 
@@ -54,8 +56,9 @@ pub(crate) fn flags<T: Real>(args: &HostArgs<T>, p: Params) -> Vec<u32> {
         let noise = factor * table_norm[batch % heads % tables] * size;
         let total = sums[row * width + width - 1];
         let sound = total.is_finite() && total > T::zero() && noise <= T::of(f64::from(p.tau)) * total;
+        let spared = p.spare_zeros != 0 && size == T::zero() && total == T::zero();
         let wanted = asked.as_ref().is_none_or(|m| m[args.start("query_mask", batch) + i] != 0);
-        u32::from(wanted && !sound)
+        u32::from(wanted && !sound && !spared)
     };
     (0..args.dims.batches() as usize * n).map(flag).collect()
 }
@@ -131,6 +134,11 @@ pub static SPEC: KernelSpec = KernelSpec {
             Params { log2_length: 9.0, ..Params::default() }.to_bytes()
         })
         .filled(&FILLS),
+        Case::new("zeros_spared", &[("b", 1), ("h", 2), ("n", 70), ("r", 3), ("p", 4), ("tables", 1)], || {
+            Params { log2_length: 9.0, spare_zeros: 1, ..Params::default() }.to_bytes()
+        })
+        .without(&["query_mask"])
+        .filled(&[FILLS[0], ("q", Fill::Value(0.0)), FILLS[2], FILLS[3]]),
         Case::new("one_table", &[("b", 1), ("h", 2), ("n", 65), ("r", 8), ("p", 9), ("tables", 1)], || {
             Params { log2_length: 8.0, ..Params::default() }.to_bytes()
         })

@@ -3,6 +3,7 @@
 use super::document::Document;
 use super::settings::{Device, Fusion, LandmarkKind, Look, Road, RowForm, Similarity};
 use crate::cli::map_defaults;
+use crate::mask::MaskSpec;
 use crate::numbers::shortest;
 use crate::words::{counted, plural};
 
@@ -53,9 +54,17 @@ pub fn map_arguments(document: &Document, image: &str) -> Result<Vec<String>, St
         Similarity::Laplacian => {}
         Similarity::Gaussian => option("kernel", "gaussian".into()),
         Similarity::Softmax => option("kernel", "softmax".into()),
+        _ => {
+            if let Some(map) = compute.feature_map() {
+                option("kernel", map.to_string());
+            }
+        }
     }
-    let softmax = compute.similarity == Similarity::Softmax;
-    if !softmax && (compute.road == Road::Exact || compute.must_be_exact()) {
+    if compute.mask != MaskSpec::None {
+        option("mask", compute.mask.to_string());
+    }
+    let has_bandwidth = compute.similarity.has_bandwidth();
+    if has_bandwidth && (compute.road == Road::Exact || compute.must_be_exact()) {
         option("path", "exact".into());
     }
     if compute.landmarks() != own.attention.landmarks {
@@ -77,7 +86,7 @@ pub fn map_arguments(document: &Document, image: &str) -> Result<Vec<String>, St
         RowForm::Cheap => option("normalise", "cheap".into()),
         RowForm::Softpp => option("normalise", "softpp".into()),
     }
-    if let (Some(lambda), false) = (compute.lambda, softmax) {
+    if let (Some(lambda), true) = (compute.lambda, has_bandwidth) {
         option("lambda", shortest(lambda));
     }
     if compute.epsilon != own.attention.epsilon {
@@ -214,6 +223,35 @@ mod tests {
         );
         let document = Document { query: [3, 4], ..with(|c| c.stride = 4) };
         assert_eq!(map_command(&document, "cat.png").expect("it can be said"), "wgattn map cat.png --at 3,4");
+    }
+
+    #[test]
+    fn kernels_of_features_and_masks_are_said() {
+        let command = |change: fn(&mut Compute)| {
+            let document = with(|c| {
+                c.stride = 4;
+                change(c);
+            });
+            map_command(&document, "a.png").expect("it can be said")
+        };
+        let text = command(|c| {
+            c.similarity = Similarity::Elu;
+            // Of another kernel: means nothing here.
+            c.lambda = Some(2.0);
+            c.road = Road::Exact;
+            c.mask = "toeplitz:window,size=3,distance=linf,torus".parse().expect("a mask");
+        });
+        let wanted =
+            "wgattn map a.png --at 120,80 --kernel elu --mask toeplitz:window,size=3,distance=linf,torus";
+        assert_eq!(text, wanted);
+        let text = command(|c| {
+            (c.similarity, c.random_features) = (Similarity::FavorPlus, 32);
+            c.mask = "stencil:1x3,0/1/0.5".parse().expect("a mask");
+        });
+        let wanted =
+            "wgattn map a.png --at 120,80 --kernel favor+:features=32,seed=0 --mask stencil:1x3,0/1/0.5";
+        assert_eq!(text, wanted);
+        assert_eq!(command(|c| c.mask = MaskSpec::Causal), "wgattn map a.png --at 120,80 --mask causal");
     }
 
     #[test]

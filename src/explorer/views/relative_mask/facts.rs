@@ -1,0 +1,98 @@
+//! The line at the foot of the view: which way attention of all tokens goes under the mask, and what its noise guard says.
+
+use super::super::plots;
+use crate::explorer::snapshot::{Guard, MaskWay, Snapshot};
+use crate::explorer::views::ViewContext;
+use crate::kernels::mask::path::Path;
+use crate::numbers::{grouped, percent, seconds};
+use eframe::egui::{self, Ui};
+
+/// Draws the line.
+pub(super) fn line(ui: &mut Ui, context: &ViewContext<'_>, measure: bool) {
+    let compute = &context.settings.compute;
+    let known = context.snapshot.filter(|s| s.compute.mask == compute.mask);
+    let Some((snapshot, way)) = known.and_then(|s| Some((s, s.mask_way.as_ref()?))) else {
+        ui.weak("Working out which way attention goes…");
+        return;
+    };
+    match way {
+        MaskWay::NoFeatures => words(
+            ui,
+            &format!(
+                "The row of the {} kernel is weighed entry by entry. Attention of all tokens in N log N needs a feature map: \
+                 choose ELU+1, ReLU, exp or FAVOR+ in the panel.",
+                snapshot.compute.similarity.name()
+            ),
+        ),
+        MaskWay::Scan => words(
+            ui,
+            "Attention of all tokens goes by scans, in linear time: there is no transform, and nothing to guard against.",
+        ),
+        MaskWay::Reference => words(ui, "The f64 reference goes pair by pair, whatever that takes."),
+        MaskWay::Table { plan, crossover, features, columns } => plots::figures(ui, |ui| {
+            let chosen = if plan.chosen == Path::Fourier { "Fourier transforms" } else { "pair by pair" };
+            let hover = format!(
+                "The cheaper way for {features} features and {columns} value columns, by what work was measured to cost on \
+                 this kind of device."
+            );
+            plots::figure(ui, "Attention of all tokens", chosen).on_hover_text(&hover);
+            let cost = |ms: f64| format!("about {}", seconds(1e-3 * ms));
+            plots::figure(ui, "Pair by pair, per head", cost(plan.pairs_ms)).on_hover_text(&hover);
+            plots::figure(ui, "Fourier, per head", cost(plan.fourier_ms)).on_hover_text(&hover);
+            let from = match crossover {
+                Some(tokens) => format!("{} tokens", grouped(*tokens as f64)),
+                None => "never under this mask".into(),
+            };
+            plots::figure(ui, "Fourier pays from", from)
+                .on_hover_text("On square grids of tokens, by the same estimate.");
+            guard(ui, snapshot, measure);
+        }),
+    }
+}
+
+fn words(ui: &mut Ui, text: &str) {
+    ui.add(egui::Label::new(egui::RichText::new(text).weak()).wrap());
+}
+
+fn guard(ui: &mut Ui, snapshot: &Snapshot, measure: bool) {
+    let (value, hover) = told(snapshot.guard.as_deref(), measure);
+    plots::figure(ui, "Noise guard", value).on_hover_text(hover);
+}
+
+/// What the guard says, in short and in full.
+fn told(guard: Option<&Guard>, measure: bool) -> (String, String) {
+    let what = "Rows whose sum is so small that the rounding noise of transforms could spoil it: they are computed again, \
+                pair by pair.";
+    match (guard, measure) {
+        (Some(Guard::Measured { rows: 0, .. }), _) => ("nothing was transformed".into(), what.into()),
+        (Some(Guard::Measured { flagged, rows, forced }), _) => {
+            let share = percent(*flagged as f64 / *rows as f64);
+            let counts =
+                format!("{} of {} rows of all heads", grouped(*flagged as f64), grouped(*rows as f64));
+            let how = if *forced { " Run by Fourier transforms, though pairs are cheaper here." } else { "" };
+            (format!("flags {share} of the rows"), format!("{counts}. {what}{how}"))
+        }
+        (Some(Guard::NotMeasured(why)), _) => (format!("not measured: {why}"), what.into()),
+        (None, true) => ("measuring…".into(), what.into()),
+        (None, false) => ("not measured".into(), format!("{what} Switch it on in the panel.")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guard_says_what_was_measured_and_what_was_not() {
+        let measured = Guard::Measured { flagged: 3, rows: 1200, forced: true };
+        let (short, long) = told(Some(&measured), true);
+        assert_eq!(short, "flags 0.25 % of the rows");
+        assert!(long.starts_with("3 of 1") && long.contains("pairs are cheaper"), "{long}");
+        let why = Guard::NotMeasured("it is too much".into());
+        assert_eq!(told(Some(&why), true).0, "not measured: it is too much");
+        assert_eq!(told(None, false).0, "not measured");
+        assert_eq!(told(None, true).0, "measuring…");
+        let none = Guard::Measured { flagged: 0, rows: 0, forced: false };
+        assert!(!told(Some(&none), true).0.contains("NaN"));
+    }
+}

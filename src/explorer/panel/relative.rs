@@ -2,7 +2,7 @@
 
 use super::super::relative_mask::{self, Kind, Preset};
 use super::super::settings::Compute;
-use super::super::widgets::{Choice, Number, choice, note, row, segments, slider, switch};
+use super::super::widgets::{Choice, Number, choice, note, segments, slider, switch};
 use crate::mask::{Distance, MaskSpec, Profile, StencilSpec, ToeplitzSpec};
 use crate::numbers::significant;
 use eframe::egui::Ui;
@@ -79,10 +79,6 @@ fn by_distance(ui: &mut Ui, spec: &mut ToeplitzSpec) {
 }
 
 fn by_hand(ui: &mut Ui, spec: &mut StencilSpec) {
-    row(ui, "Table", "Weights around the query, which sits in the middle.", |ui, _| {
-        ui.label(format!("{} × {}", spec.rows, spec.cols));
-        ui.weak("edit it in the view Relative mask");
-    });
     let same = Preset::ALL.iter().find(|(preset, ..)| preset.table(spec) == *spec);
     let mut chosen = same.map(|(preset, ..)| *preset);
     let presets = Preset::ALL.map(|(preset, name, hover)| Choice::new(Some(preset), name, hover));
@@ -91,6 +87,7 @@ fn by_hand(ui: &mut Ui, spec: &mut StencilSpec) {
     {
         *spec = preset.table(spec);
     }
+    note(ui, format!("{} × {} weights: edit them in the view Relative mask.", spec.rows, spec.cols));
     borders(ui, &mut spec.torus, &mut spec.causal);
 }
 

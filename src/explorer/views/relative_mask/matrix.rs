@@ -130,6 +130,7 @@ impl Matrix {
                 painter.hline(square.x_range(), square.top() + along, line);
             }
         });
+        let width = response.rect.width();
         if let Some((row, col)) = under(&response, [n, n]) {
             let place = |t: usize| ((t / small.cols as usize) as i64, (t % small.cols as usize) as i64);
             let ((a, b), (c, d)) = (place(row), place(col));
@@ -142,7 +143,7 @@ impl Matrix {
             ));
         }
         let ends = ("0".to_string(), significant(largest, 3));
-        colour_bar(ui, colours, Some(ends), "Weight. Rows are queries, columns keys.");
+        bar(ui, width, colours, ends, "Weight. Rows are queries, columns keys.");
         note(ui, "Equal along every diagonal, in every block");
     }
 
@@ -159,6 +160,7 @@ impl Matrix {
         };
         let shares: Vec<f64> = self.spectrum.iter().map(share).collect();
         let response = self.picture(ui, 1, [rows, cols], (colours, log), &shares, |_, _| {});
+        let width = response.rect.width();
         if let Some((row, col)) = under(&response, [rows, cols]) {
             let value = self.spectrum[row * cols + col];
             let frequency = |at: usize, len: usize| at as i64 - (len / 2) as i64;
@@ -175,7 +177,7 @@ impl Matrix {
         }
         let low = if log { LEAST * largest } else { 0.0 };
         let ends = (significant(low, 2), significant(largest, 3));
-        colour_bar(ui, colours, Some(ends), "Magnitude of the eigenvalues; frequency 0 is in the middle.");
+        bar(ui, width, colours, ends, "Magnitude of the eigenvalues; frequency 0 is in the middle.");
         let text = match sign(&self.spectrum) {
             Sign::NonNegative => "No value is negative: a covariance, too".to_string(),
             Sign::Negative(least) => format!("Some are negative, down to {}", number(least)),
@@ -227,6 +229,14 @@ fn under(response: &egui::Response, [rows, cols]: [usize; 2]) -> Option<(usize, 
     let place = (at - response.rect.min) / response.rect.size();
     let cell = |x: f32, n: usize| ((x * n as f32) as usize).min(n - 1);
     response.rect.contains(at).then(|| (cell(place.y, rows), cell(place.x, cols)))
+}
+
+/// The colours under a picture that is `width` points wide.
+fn bar(ui: &mut Ui, width: f32, colours: BarColours, ends: (String, String), hover: &str) {
+    ui.scope(|ui| {
+        ui.set_max_width(width);
+        colour_bar(ui, colours, Some(ends), hover);
+    });
 }
 
 fn note(ui: &mut Ui, text: &str) {

@@ -30,6 +30,7 @@ enum Part {
     Maps,
     Weights,
     Matrix,
+    Cost,
 }
 
 /// The view.
@@ -68,7 +69,7 @@ impl Default for RelativeMask {
 }
 
 /// Least size of the view that has room for all of it at once.
-const ROOMY: Vec2 = vec2(760.0, 480.0);
+const ROOMY: Vec2 = vec2(760.0, 520.0);
 
 /// Space between two parts.
 const GAP: f32 = 4.0;
@@ -126,14 +127,10 @@ impl View for RelativeMask {
         if context.settings.compute.mask == MaskSpec::None {
             self.choose(ui, context, space);
         } else {
-            let foot = (space.bottom() - FOOT).max(space.top());
-            let (above, below) = space.split_top_bottom_at_y(foot);
-            match above.size().min(ROOMY) == ROOMY {
-                true => self.everything(ui, context, above),
-                false => self.one_part(ui, context, above),
+            match space.size().min(ROOMY) == ROOMY {
+                true => self.everything(ui, context, space),
+                false => self.one_part(ui, context, space),
             }
-            let mut line = child(ui, below.shrink2(vec2(10.0, 4.0)));
-            facts::line(&mut line, context, self.measure);
         }
         self.shown = context.settings.compute.mask.clone();
         if !ui.input(|i| i.pointer.any_down()) {
@@ -183,6 +180,8 @@ fn column(space: Rect, i: usize, count: usize) -> Rect {
 impl RelativeMask {
     /// Everything at once: pictures above, numbers below.
     fn everything(&mut self, ui: &mut egui::Ui, context: &mut ViewContext<'_>, space: Rect) {
+        let (space, foot) = space.split_top_bottom_at_y(space.bottom() - FOOT);
+        facts::line(&mut child(ui, foot.shrink2(vec2(10.0, 4.0))), context, self.measure);
         let (above, below) = space.split_top_bottom_at_y(space.top() + 0.52 * space.height());
         let above = above.with_max_y(above.bottom() - GAP);
         self.window(ui, context, column(above, 0, 3));
@@ -195,15 +194,12 @@ impl RelativeMask {
     fn one_part(&mut self, ui: &mut egui::Ui, context: &mut ViewContext<'_>, space: Rect) {
         let bar = space.with_max_y((space.top() + 30.0).min(space.bottom()));
         let rest = space.with_min_y(bar.bottom());
-        let weights = match context.settings.compute.mask {
-            MaskSpec::Stencil(_) => "Table",
-            _ => "Profile",
-        };
         let parts = [
             (Part::Window, "Window"),
             (Part::Maps, "Maps"),
-            (Part::Weights, weights),
-            (Part::Matrix, "Matrix and spectrum"),
+            (Part::Weights, "Weights"),
+            (Part::Matrix, "Matrix"),
+            (Part::Cost, "Cost"),
         ];
         let mut buttons = child(ui, bar.shrink2(vec2(8.0, 3.0)));
         buttons.horizontal(|ui| {
@@ -224,6 +220,12 @@ impl RelativeMask {
             Part::Maps => maps(ui, context, halves),
             Part::Weights => self.weights(ui, context, rest),
             Part::Matrix => self.matrices(ui, context, halves),
+            Part::Cost => {
+                let mut inside = child(ui, rest.shrink(10.0));
+                egui::ScrollArea::vertical()
+                    .auto_shrink([false, false])
+                    .show(&mut inside, |ui| facts::page(ui, context, self.measure));
+            }
         }
     }
 

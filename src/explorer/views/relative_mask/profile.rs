@@ -4,7 +4,7 @@ use super::super::plots::{self, Series};
 use crate::mask::MaskSpec;
 use crate::numbers::significant;
 use eframe::egui::{Ui, Vec2};
-use egui_plot::{AxisHints, Corner, GridMark, HoverPosition, Legend, Line, LineStyle, Plot, PlotPoints};
+use egui_plot::{AxisHints, GridMark, HoverPosition, Line, LineStyle, Plot, PlotPoints};
 
 /// Offsets to each side of the query that are shown, at most.
 const MOST: i64 = 48;
@@ -17,29 +17,46 @@ fn weight(mask: &MaskSpec, sides: [usize; 2], offset: i64, down: bool) -> f64 {
     f64::from(mask.at(n, offset))
 }
 
+/// Offsets along an axis of `side` tokens: on a torus those that are not another one's again.
+fn far(mask: &MaskSpec, side: usize) -> i64 {
+    let torus = match mask {
+        MaskSpec::Toeplitz(spec) => spec.torus,
+        MaskSpec::Stencil(spec) => spec.torus,
+        _ => false,
+    };
+    let side = side as i64;
+    if torus { side / 2 } else { side - 1 }
+}
+
 /// Offsets that are shown: as far as the mask reaches, and no farther than the grid.
 fn half_width(mask: &MaskSpec, sides: [usize; 2]) -> i64 {
-    let most = (sides[0].max(sides[1]) as i64 - 1).clamp(1, MOST);
-    let far = |offset: &i64| {
+    let most = far(mask, sides[0]).max(far(mask, sides[1])).clamp(1, MOST);
+    let seen = |offset: &i64| {
         let end = |offset| weight(mask, sides, offset, true).max(weight(mask, sides, offset, false));
         end(*offset).max(end(-offset)) >= 0.004
     };
-    (1..=most).rev().find(far).map_or(most, |last| (last + 1).clamp(4.min(most), most))
+    (1..=most).rev().find(seen).map_or(most, |last| (last + 1).clamp(4.min(most), most))
 }
 
 /// Draws the curves into all of `ui`.
 pub(super) fn show(ui: &mut Ui, mask: &MaskSpec, sides: [usize; 2]) {
-    ui.label("Weights along the axes");
+    let visuals = ui.visuals().clone();
+    let [across_ink, down_ink] = [Series::Main, Series::Other].map(|series| series.colour(&visuals));
+    ui.horizontal(|ui| {
+        ui.spacing_mut().item_spacing.x = 4.0;
+        ui.label("Weights along");
+        ui.colored_label(across_ink, "the row");
+        ui.label("and");
+        ui.colored_label(down_ink, "the column (dashed)");
+    });
     let size = ui.available_size().max(Vec2::splat(60.0));
     let half = half_width(mask, sides);
     let line = |down: bool| -> Vec<[f64; 2]> {
-        let most = sides[usize::from(!down)] as i64 - 1;
-        let shown = half.min(most);
+        let shown = half.min(far(mask, sides[usize::from(!down)]));
         (-shown..=shown).map(|offset| [offset as f64, weight(mask, sides, offset, down)]).collect()
     };
     let lines = [line(false), line(true)];
     let top = lines.iter().flatten().map(|p| p[1]).fold(0.0, f64::max).max(1e-9);
-    let visuals = ui.visuals().clone();
     let hover = |position: &HoverPosition<'_>| match position {
         HoverPosition::NearDataPoint { plot_name, position, .. } if !plot_name.is_empty() => {
             Some(format!("{plot_name}\noffset {:+.0}\nweight {}", position.x, significant(position.y, 3)))
@@ -72,15 +89,13 @@ pub(super) fn show(ui: &mut Ui, mask: &MaskSpec, sides: [usize; 2]) {
         .y_grid_spacer(egui_plot::uniform_grid_spacer(move |_| [marks; 3]))
         .grid_fade(0.6)
         .label_formatter(hover)
-        .legend(Legend::default().position(Corner::RightTop).follow_insertion_order(true))
         .show(ui, |plot| {
             plot.set_plot_bounds_x(-ends.0..=ends.0);
             plot.set_plot_bounds_y(-0.03 * ends.1..=ends.1);
             let [across, down] = lines.map(PlotPoints::from);
-            plot.line(Line::new("Along the row", across).color(Series::Main.colour(&visuals)).width(2.5));
+            plot.line(Line::new("Along the row", across).color(across_ink).width(2.5));
             let dashed = LineStyle::Dashed { length: 6.0 };
-            let other = Series::Other.colour(&visuals);
-            plot.line(Line::new("Along the column", down).color(other).style(dashed).width(2.0));
+            plot.line(Line::new("Along the column", down).color(down_ink).style(dashed).width(2.0));
         });
 }
 
@@ -100,6 +115,8 @@ mod tests {
     fn as_much_is_shown_as_the_mask_reaches() {
         let small: MaskSpec = "toeplitz:window,size=3".parse().expect("a mask");
         assert_eq!(half_width(&small, [40, 40]), 4);
+        let torus: MaskSpec = "toeplitz:gauss,size=30,torus".parse().expect("a mask");
+        assert_eq!(half_width(&torus, [20, 30]), 15);
         assert_eq!(half_width(&MaskSpec::Causal, [40, 40]), 39);
         assert_eq!(half_width(&small, [2, 2]), 1);
         assert_eq!(half_width(&small, [1, 1]), 1);

@@ -40,7 +40,6 @@ impl Editor {
     pub(super) fn show(&mut self, ui: &mut Ui, spec: &mut StencilSpec, colours: BarColours) {
         ui.spacing_mut().item_spacing = vec2(4.0, 4.0);
         ui.horizontal_wrapped(|ui| {
-            ui.label("Table by hand");
             let (mut rows, mut cols) = (spec.rows, spec.cols);
             side(ui, "Rows", &mut rows);
             ui.weak("×");

@@ -5,8 +5,10 @@ mod support;
 
 use common::{CAT, DRINK, Object, auc};
 use glam::UVec2;
-use wgattn::attention::Normalisation;
+use wgattn::attention::{FeatureMap, Normalisation};
 use wgattn::backend::{Backend, cpu::CpuBackend};
+use wgattn::mask::MaskSpec;
+use wgattn::vision::features::{FeatureBasis, FeatureOptions};
 use wgattn::vision::image::Photo;
 use wgattn::vision::scene::{
     MapKernel, MapPath, NoTwin, RowNormalisation, Scene, SceneOptions, fuse, relative_error, scaled_to_one,
@@ -15,6 +17,15 @@ use wgattn::vision::scene::{
 fn photo(name: &str) -> Photo {
     Photo::open(format!("{}/assets/{name}", env!("CARGO_MANIFEST_DIR"))).expect("the asset opens")
 }
+
+/// One mask of each kind.
+const MASKS: [&str; 5] = [
+    "causal",
+    "decay:0.99,both",
+    "separable:rows=3,cols=6",
+    "toeplitz:gauss,size=4,distance=l1,torus",
+    "stencil:3x3,0/1/0/1/2/1/0/0.5/0",
+];
 
 /// The CPU reference and every adapter of this machine.
 fn devices() -> Vec<(String, Box<dyn Backend>)> {
@@ -83,7 +94,21 @@ fn every_normalisation_and_kernel_draws_the_same_map_everywhere() {
         settings.push(SceneOptions { normalisation: RowNormalisation::Map(n), ..exact.clone() });
     }
     settings.push(SceneOptions { normalisation: RowNormalisation::Sum, ..exact.clone() });
-    settings.push(SceneOptions { kernel: MapKernel::Softmax, ..exact });
+    settings.push(SceneOptions { kernel: MapKernel::Softmax, ..exact.clone() });
+    for kernel in ["elu", "relu", "exp", "favor+"] {
+        let map = kernel.parse().expect("a feature map");
+        settings.push(SceneOptions { kernel: MapKernel::Feature(map), ..Default::default() });
+    }
+    for mask in MASKS {
+        let mask: MaskSpec = mask.parse().expect("a mask");
+        settings.push(SceneOptions { mask: mask.clone(), ..Default::default() });
+        settings.push(SceneOptions { mask: mask.clone(), kernel: MapKernel::Softmax, ..Default::default() });
+        settings.push(SceneOptions {
+            mask,
+            kernel: MapKernel::Feature(FeatureMap::Elu1),
+            ..Default::default()
+        });
+    }
     for options in settings {
         // A coarser grid: what is compared is the road, not the picture.
         let options = SceneOptions { stride: 12, ..options };
@@ -96,7 +121,8 @@ fn every_normalisation_and_kernel_draws_the_same_map_everywhere() {
             let reference = reference.get_or_insert_with(|| map.clone());
             let error = relative_error(&map, reference);
             // The Gaussian landmark matrix is the worst conditioned: 1e-3 is what the method's f32 tables leave.
-            assert!(error <= 1e-3, "{:?} {:?} on {name}: {error:.1e}", options.kernel, options.normalisation);
+            let SceneOptions { kernel, normalisation, mask, .. } = &options;
+            assert!(error <= 1e-3, "{kernel:?} {normalisation:?} {mask} on {name}: {error:.1e}");
         }
     }
 }
@@ -218,5 +244,141 @@ fn the_next_picture_is_mapped_by_the_program_of_the_first() {
         let small = Photo::from_rgb8("small", 96, 95, vec![0; 96 * 95 * 3]).expect("a picture");
         let error = scene.set_photo(program.as_mut(), &small).expect_err("another size").to_string();
         assert!(error.contains("96x96") && error.contains("96x95"), "{error}");
+    }
+}
+
+/// What a mask says of a query and a key, `[row, column]` each, on a grid of `rows` × `cols` tokens: written from the definitions.
+fn weight(mask: &str, (rows, cols): (i64, i64), query: [i64; 2], key: [i64; 2]) -> f64 {
+    let (down, right) = (key[0] - query[0], key[1] - query[1]);
+    let raster = down * cols + right;
+    let around = |offset: i64, side: i64| offset.rem_euclid(side).min((-offset).rem_euclid(side));
+    match mask {
+        "causal" => f64::from(u8::from(raster <= 0)),
+        "decay:0.99,both" => 0.99_f64.powf(raster.abs() as f64),
+        "separable:rows=3,cols=6" => (-(down.abs() as f64) / 3.0 - right.abs() as f64 / 6.0).exp(),
+        "toeplitz:gauss,size=4,distance=l1,torus" => {
+            let distance = (around(down, rows) + around(right, cols)) as f64;
+            (-0.5 * (distance / 4.0).powi(2)).exp()
+        }
+        "stencil:3x3,0/1/0/1/2/1/0/0.5/0" => match (down, right) {
+            (0, 0) => 2.0,
+            (-1, 0) | (0, -1 | 1) => 1.0,
+            (1, 0) => 0.5,
+            _ => 0.0,
+        },
+        other => panic!("no definition of {other}"),
+    }
+}
+
+/// Two clicks, one of them in a corner, where borders matter.
+const CLICKS: [UVec2; 2] = [UVec2::new(184, 168), UVec2::new(3, 2)];
+
+#[test]
+fn a_mask_multiplies_the_rows_and_those_with_a_sum_are_divided_again() {
+    let picture = photo("chelsea.png");
+    let kernels = [
+        (MapKernel::Feature(FeatureMap::Elu1), true),
+        (MapKernel::Feature("favor+:features=32".parse().expect("a feature map")), true),
+        (MapKernel::Softmax, true),
+        (MapKernel::Laplacian, false),
+    ];
+    for mask in MASKS {
+        for (kernel, sums) in kernels {
+            let spec = mask.parse().expect("a mask");
+            let options = SceneOptions { stride: 16, heads: 2, kernel, mask: spec, ..Default::default() };
+            let scene = Scene::new(&picture, &options, 2).expect("a scene");
+            let (rows, cols) = (scene.grid.rows() as i64, scene.grid.cols() as i64);
+            for (name, backend) in devices() {
+                let mut program = scene.compile(backend.as_ref()).expect("the scene compiles");
+                let made = scene.rows(program.as_mut(), &CLICKS).expect("the scene runs");
+                let bare = made.unmasked.expect("the rows without the mask");
+                for (query, click) in CLICKS.iter().enumerate() {
+                    let own = scene.grid.token_at(*click).expect("inside") as i64;
+                    let at = |token: i64| [token / cols, token % cols];
+                    for (head, bare) in bare[query].iter().enumerate() {
+                        let weighed: Vec<f64> = (0..rows * cols)
+                            .zip(bare)
+                            .map(|(key, x)| weight(mask, (rows, cols), at(own), at(key)) * f64::from(*x))
+                            .collect();
+                        let total = if sums { weighed.iter().sum() } else { 1.0 };
+                        let largest = weighed.iter().fold(0.0_f64, |m, x| m.max((x / total).abs()));
+                        for (key, (got, wanted)) in made.rows[query][head].iter().zip(&weighed).enumerate() {
+                            let gap = (f64::from(*got) - wanted / total).abs() / largest;
+                            assert!(gap < 1e-5, "{mask} over {kernel:?} on {name}, key {key}: {gap:.1e}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_of_feature_maps_are_their_definition_and_random_ones_come_with_the_softmax_they_stand_for() {
+    let picture = photo("chelsea.png");
+    // Short tokens: what random features are good at.
+    let base = SceneOptions { stride: 16, heads: 2, head_dim: 4, ..Default::default() };
+    let grid = Scene::new(&picture, &base, 1).expect("a scene").grid;
+    let image = picture.working(grid.working_size()).expect("a picture");
+    let fit = FeatureOptions { heads: 2, head_dim: 4, ..FeatureOptions::default() };
+    let basis = FeatureBasis::fit(&image, &grid, &fit).expect("features");
+    let tokens: Vec<usize> = (0..grid.tokens()).collect();
+    // [head][token][d], with d^−½ in them; maps take them without.
+    let features = basis.project_tokens(&image, &grid, &tokens).expect("features");
+    let own = grid.token_at(CLICKS[0]).expect("inside");
+    let token = |head: usize, t: usize| {
+        (0..4)
+            .map(|i| 2.0 * f64::from(features[(head * tokens.len() + t) * 4 + i] as f32))
+            .collect::<Vec<_>>()
+    };
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
+    let elu =
+        |x: Vec<f64>| x.into_iter().map(|x| if x > 0.0 { x + 1.0 } else { x.exp() }).collect::<Vec<_>>();
+    let favor = MapKernel::Feature("favor+:features=1024".parse().expect("a feature map"));
+    for (name, backend) in devices() {
+        let rows = |kernel: MapKernel| {
+            let scene = Scene::new(&picture, &SceneOptions { kernel, ..base.clone() }, 1).expect("a scene");
+            let mut program = scene.compile(backend.as_ref()).expect("the scene compiles");
+            scene.rows(program.as_mut(), &CLICKS[..1]).expect("the scene runs")
+        };
+        let made = [rows(MapKernel::Feature(FeatureMap::Elu1)), rows(MapKernel::Softmax), rows(favor)];
+        assert!(made[0].exact.is_none(), "ELU + 1 stands for itself");
+        for head in 0..2 {
+            let similar = |t: usize, kind: usize| match kind {
+                0 => dot(&elu(token(head, own)), &elu(token(head, t))),
+                _ => (dot(&token(head, own), &token(head, t)) / 2.0).exp(),
+            };
+            for (kind, made) in made[..2].iter().enumerate() {
+                let wanted: Vec<f64> = tokens.iter().map(|&t| similar(t, kind)).collect();
+                let total: f64 = wanted.iter().sum();
+                let wanted: Vec<f32> = wanted.iter().map(|x| (x / total) as f32).collect();
+                let error = relative_error(&made.rows[0][head], &wanted);
+                assert!(error < 1e-4, "kind {kind} on {name}: {error:.1e}");
+            }
+        }
+        let twin = made[2].exact.as_ref().expect("random features have a twin");
+        assert!(relative_error(&twin[0][0], &made[1].rows[0][0]) < 1e-6, "the twin is softmax");
+        // 1/√r is 3 %, times what long tokens do to it.
+        let error = relative_error(&fuse(&made[2].rows[0], None), &fuse(&twin[0], None));
+        assert!((1e-4..0.5).contains(&error), "{name}: {error}");
+    }
+}
+
+#[test]
+fn what_does_not_go_together_is_said() {
+    let picture = photo("chelsea.png");
+    let favor = MapKernel::Feature("favor+".parse().expect("a feature map"));
+    let elu = MapKernel::Feature(FeatureMap::Elu1);
+    let mask: MaskSpec = "causal".parse().expect("a mask");
+    let row = RowNormalisation::Map(Normalisation::Row);
+    let usual = SceneOptions::default();
+    for (options, words) in [
+        (SceneOptions { kernel: favor, path: MapPath::Exact, ..usual.clone() }, "use --kernel softmax"),
+        (SceneOptions { kernel: elu, path: MapPath::Nystrom, ..usual.clone() }, "need no landmarks"),
+        (SceneOptions { kernel: elu, normalisation: row, ..usual.clone() }, "normalisation of elu rows"),
+        (SceneOptions { mask, normalisation: row, ..usual.clone() }, "normalisation of masked rows"),
+    ] {
+        let error = Scene::new(&picture, &options, 1).expect_err(words).to_string();
+        assert!(error.contains(words), "{error}");
     }
 }

@@ -4,9 +4,10 @@ mod clip;
 
 use super::{Failure, Outcome, keep_input, notice, open_device, print_line, say};
 use crate::arrays::{Array, ArrayData};
-use crate::attention::{Attention, Landmarks, Normalisation};
+use crate::attention::{Attention, FeatureMap, Landmarks, Normalisation};
 use crate::backend::{Backend, DeviceKind, Timings};
 use crate::graph::human_bytes;
+use crate::mask::MaskSpec;
 use crate::numbers::significant;
 use crate::source::built_in;
 use crate::vision::image::Photo;
@@ -36,9 +37,14 @@ pub(super) struct Args {
     /// Clicked pixel as X,Y; may be given several times
     #[arg(long, required = true, value_parser = parse_pixel, allow_hyphen_values = true)]
     at: Vec<UVec2>,
-    /// Similarity of queries and keys
-    #[arg(long, value_enum, default_value_t)]
-    kernel: KernelArg,
+    /// Similarity of queries and keys: laplacian, gaussian, softmax, or a feature map of linear attention: elu, relu, exp,
+    /// favor+[:features=64,seed=0], hyperbolic, … [default: laplacian, elu under a mask]
+    #[arg(long, value_parser = parse_kernel)]
+    kernel: Option<MapKernel>,
+    /// Mask of relative positions over the rows: none, causal, decay:γ[,both], separable:size=…, toeplitz:PROFILE[,size=…]
+    /// [,distance=l1|l2|linf][,torus][,causal], or stencil:RxC,w/w/…
+    #[arg(long, default_value_t)]
+    mask: MaskSpec,
     /// How rows are computed; auto is exact for few tokens
     #[arg(long, value_enum, default_value_t)]
     path: PathArg,
@@ -91,14 +97,6 @@ pub(super) struct Args {
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum KernelArg {
-    #[default]
-    Laplacian,
-    Gaussian,
-    Softmax,
-}
-
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum PathArg {
     #[default]
     Auto,
@@ -116,11 +114,37 @@ enum NormaliseArg {
     Softpp,
 }
 
+/// A kernel as messages name it.
+fn kernel_name(kernel: MapKernel) -> String {
+    match kernel {
+        MapKernel::Laplacian => "laplacian".into(),
+        MapKernel::Gaussian => "gaussian".into(),
+        MapKernel::Softmax => "softmax".into(),
+        MapKernel::Feature(map) => map.to_string(),
+    }
+}
+
 pub(super) fn parse_pixel(text: &str) -> Result<UVec2, String> {
     let (x, y) = text.split_once(',').ok_or("expected X,Y such as 120,80")?;
     let number =
         |t: &str| t.trim().parse::<u32>().map_err(|e| format!("{t:?}: {e}; expected X,Y such as 120,80"));
     Ok(UVec2::new(number(x)?, number(y)?))
+}
+
+/// A kernel by its name; what is no kernel of its own is a feature map.
+fn parse_kernel(text: &str) -> Result<MapKernel, String> {
+    match text {
+        "laplacian" => Ok(MapKernel::Laplacian),
+        "gaussian" => Ok(MapKernel::Gaussian),
+        "softmax" => Ok(MapKernel::Softmax),
+        other if FeatureMap::names().any(|name| Some(name) == other.split(':').next()) => {
+            other.parse().map(MapKernel::Feature).map_err(|e: crate::error::Error| e.to_string())
+        }
+        other => Err(format!(
+            "{other:?} is no kernel; expected laplacian, gaussian, softmax, or a feature map: {}",
+            FeatureMap::names().collect::<Vec<_>>().join(", ")
+        )),
+    }
 }
 
 fn parse_landmarks(text: &str) -> Result<Landmarks, String> {
@@ -152,6 +176,13 @@ fn parse_landmarks(text: &str) -> Result<Landmarks, String> {
 }
 
 impl Args {
+    /// The kernel that is asked for: under a mask one whose attention is linear.
+    fn kernel(&self) -> MapKernel {
+        let masked = self.mask != MaskSpec::None;
+        let usual = if masked { MapKernel::Feature(FeatureMap::Elu1) } else { MapKernel::Laplacian };
+        self.kernel.unwrap_or(usual)
+    }
+
     pub(super) fn options(&self) -> Result<SceneOptions, Failure> {
         let mut attention = Attention::preset(&self.preset)?;
         if let Some(landmarks) = &self.landmarks {
@@ -172,8 +203,19 @@ impl Args {
         if !(1..=MOST_HEADS).contains(&self.heads) {
             return Err(Failure(format!("--heads {}: expected 1 to {MOST_HEADS}", self.heads)));
         }
-        if self.lambda.is_some() && matches!(self.kernel, KernelArg::Softmax) {
-            return Err(Failure("--lambda has no meaning for the softmax kernel; leave it out".into()));
+        let kernel = self.kernel();
+        if !kernel.has_bandwidth() {
+            let name = kernel_name(kernel);
+            if self.lambda.is_some() {
+                return Err(Failure(format!(
+                    "--lambda has no meaning for the {name} kernel; leave it out, or use --kernel laplacian"
+                )));
+            }
+            if self.landmarks.is_some() {
+                return Err(Failure(format!(
+                    "--landmarks has no meaning for the {name} kernel; leave it out, or use --kernel laplacian"
+                )));
+            }
         }
         if let Some(head) = self.head.filter(|h| *h >= self.heads) {
             return Err(Failure(format!(
@@ -186,11 +228,8 @@ impl Args {
             stride: self.stride,
             max_tokens: self.max_tokens,
             heads: self.heads,
-            kernel: match self.kernel {
-                KernelArg::Laplacian => MapKernel::Laplacian,
-                KernelArg::Gaussian => MapKernel::Gaussian,
-                KernelArg::Softmax => MapKernel::Softmax,
-            },
+            kernel,
+            mask: self.mask.clone(),
             path: match self.path {
                 PathArg::Auto => MapPath::Auto,
                 PathArg::Nystrom => MapPath::Nystrom,
@@ -382,12 +421,9 @@ fn one(
         first.clone()
     };
     let Drawn { maps, shown } =
-        drawn_map(args, &rows).map_err(|why| Failure(format!("{}: {why}", file.display())))?;
+        drawn_map(args, &scene, &rows).map_err(|why| Failure(format!("{}: {why}", file.display())))?;
     if shown.iter().all(|x| *x == 0.0) {
-        notice(format_args!(
-            "{}: the map is zero everywhere: λ is too small for this picture",
-            file.display()
-        ));
+        notice(format_args!("{}: the map is zero everywhere: {}", file.display(), zero_because(&scene)));
     }
     let overlay = Overlay::draw(&photo, &scene.grid, &shown, &args.at, &OverlayOptions::default())?;
     overlay.notices.iter().for_each(|n| notice(format_args!("{}: {n}", file.display())));
@@ -410,6 +446,25 @@ fn one(
     Ok((report.json(), report.text()))
 }
 
+/// Why a map can be zero everywhere.
+fn zero_because(scene: &Scene) -> &'static str {
+    match scene.kernel {
+        kernel if kernel.has_bandwidth() => "λ is too small for this picture",
+        MapKernel::Feature(FeatureMap::Relu { .. }) => "no feature of the query is above 0; use --kernel elu",
+        _ if scene.mask != MaskSpec::None => "the mask leaves no key that resembles the query",
+        _ => "no key resembles the query",
+    }
+}
+
+/// Why a map can hold what is no number.
+fn not_finite_because(scene: &Scene, rows: &Rows) -> &'static str {
+    match scene.kernel {
+        _ if rows.status.iter().any(|s| s[3] >= 3.0) => "the landmark matrix is singular; raise --epsilon",
+        kernel if kernel.has_bandwidth() => "λ may be too small or too large; choose another",
+        _ => "the sum of a row's weights is no number; use --kernel elu",
+    }
+}
+
 /// The maps of a run.
 struct Drawn {
     /// `[query][token]`, each scaled to end at ±1.
@@ -419,15 +474,10 @@ struct Drawn {
 }
 
 /// Fuses heads and scales; the error says why a map is not finite.
-fn drawn_map(args: &Args, rows: &Rows) -> Result<Drawn, String> {
+fn drawn_map(args: &Args, scene: &Scene, rows: &Rows) -> Result<Drawn, String> {
     let fused: Vec<Vec<f32>> = rows.rows.iter().map(|heads| fuse(heads, args.head)).collect();
     if let Some(bad) = fused.iter().flatten().position(|x| !x.is_finite()) {
-        let failed = rows.status.iter().any(|s| s[3] >= 3.0);
-        let why = if failed {
-            "the landmark matrix is singular; raise --epsilon"
-        } else {
-            "λ may be too small or too large; choose another"
-        };
+        let why = not_finite_because(scene, rows);
         return Err(format!("element {bad} of the map is not finite: {why}"));
     }
     let maps: Vec<Vec<f32>> = fused.iter().map(|m| scaled_to_one(m)).collect();
@@ -449,11 +499,20 @@ fn relative_errors(scene: &Scene, rows: &Rows, head: Option<usize>) -> Result<Ve
     Ok(rows.rows.iter().zip(exact).map(|(a, b)| relative_error(&fuse(a, head), &fuse(b, head))).collect())
 }
 
-/// Device, tokens and path, as lines of a report.
-fn setting_lines(backend: &dyn Backend, scene: &Scene) -> [String; 3] {
+/// How the rows came to be.
+fn path_of(scene: &Scene) -> (&'static str, String) {
+    match scene.kernel {
+        MapKernel::Feature(map) => ("features", format!("features of {map}")),
+        _ if scene.exact => ("exact", "exact".into()),
+        _ => ("nystrom", format!("Nyström with {}", counted(scene.landmarks, "landmark", "landmarks"))),
+    }
+}
+
+/// Device, tokens, path and mask, as lines of a report.
+fn setting_lines(backend: &dyn Backend, scene: &Scene) -> Vec<String> {
     let (info, grid) = (backend.info(), &scene.grid);
     let badge = if info.kind == DeviceKind::Software { " · software driver" } else { "" };
-    [
+    let mut lines = vec![
         format!("  device     {} · {}{badge}", info.name, info.backend),
         format!(
             "  tokens     {} ({} × {}), patch {:.1} px, stride {:.1} px",
@@ -463,13 +522,12 @@ fn setting_lines(backend: &dyn Backend, scene: &Scene) -> [String; 3] {
             grid.effective_patch().x,
             grid.effective_stride().x
         ),
-        match scene.exact {
-            true => "  path       exact".into(),
-            false => {
-                format!("  path       Nyström with {}", counted(scene.landmarks, "landmark", "landmarks"))
-            }
-        },
-    ]
+        format!("  path       {}", path_of(scene).1),
+    ];
+    if scene.mask != MaskSpec::None {
+        lines.push(format!("  mask       {}", scene.mask));
+    }
+    lines
 }
 
 /// The facts of one run, told twice.
@@ -488,7 +546,8 @@ impl Report<'_> {
     /// Mean of the exact rows over queries, heads and keys.
     fn mean_kernel(&self) -> Option<f64> {
         if self.scene.normalisation != RowNormalisation::Map(Normalisation::None)
-            || matches!(self.args.kernel, KernelArg::Softmax)
+            || !self.scene.kernel.has_bandwidth()
+            || self.scene.mask != MaskSpec::None
         {
             return None;
         }
@@ -515,7 +574,9 @@ impl Report<'_> {
             "grid": { "rows": grid.rows(), "columns": grid.cols() },
             "stride_pixels": [stride.x, stride.y],
             "patch_pixels": [patch.x, patch.y],
-            "path": if self.scene.exact { "exact" } else { "nystrom" },
+            "kernel": kernel_name(self.scene.kernel),
+            "mask": self.scene.mask.to_string(),
+            "path": path_of(self.scene).0,
             "landmarks": self.scene.landmarks,
             "lambda": self.scene.lambda,
             "mean_kernel_value": self.mean_kernel(),
@@ -546,7 +607,7 @@ impl Report<'_> {
         let mut lines =
             vec![format!("{} ({} × {}) at {}", self.file.display(), size.x, size.y, at.join(" "))];
         lines.extend(setting_lines(self.backend, self.scene));
-        if !matches!(self.args.kernel, KernelArg::Softmax) {
+        if self.scene.kernel.has_bandwidth() {
             let lambda: Vec<String> = self.scene.lambda.iter().map(|l| significant((*l).into(), 4)).collect();
             let mean = self.mean_kernel().map_or_else(String::new, |m| {
                 format!("; mean kernel value of the row {}", significant(m, 3))

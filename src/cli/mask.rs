@@ -21,7 +21,8 @@ const CELL: u32 = 8;
 /// Arguments of `wgattn mask`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// none, causal, decay:γ[,both], separable:size=…, or toeplitz:PROFILE[,size=…][,distance=l1|l2|linf][,torus][,causal] with
+    /// none, causal, decay:γ[,both], separable:size=…, stencil:RxC,w/w/…[,torus][,causal] or
+    /// toeplitz:PROFILE[,size=…][,distance=l1|l2|linf][,torus][,causal] with
     /// PROFILE one of exp, gauss, window, inverse, triangle
     mask: MaskSpec,
     /// Picture to paint the weights over

@@ -13,7 +13,7 @@ use image::codecs::gif::{GifEncoder, Repeat};
 use image::{Delay, DynamicImage, RgbImage};
 use serde_json::json;
 
-use super::{Args, drawn_map, relative_errors, setting_lines};
+use super::{Args, drawn_map, kernel_name, path_of, relative_errors, setting_lines, zero_because};
 use crate::backend::{Backend, Program};
 use crate::bench::Summary;
 use crate::cli::{Failure, Outcome, keep_input, notice, unwritten};
@@ -261,10 +261,10 @@ impl Work {
         (container, out): (Container, &Path),
         tell: &mut dyn FnMut(&str),
     ) -> Outcome {
-        let map = drawn_map(args, rows)
+        let map = drawn_map(args, &self.scene, rows)
             .map_err(|why| Failure(format!("{}, frame {}: {why}", file.display(), frame.index)))?;
         if map.shown.iter().all(|x| *x == 0.0) {
-            tell("the map is zero everywhere in some frames: λ is too small for them");
+            tell(&format!("the map is zero everywhere in some frames: {}", zero_because(&self.scene)));
         }
         let overlay = Overlay::draw(&frame.photo, &self.scene.grid, &map.shown, &args.at, &self.overlay)?;
         overlay.notices.iter().for_each(|words| tell(words));
@@ -476,7 +476,9 @@ impl Report<'_> {
             "device": { "name": info.name, "backend": info.backend, "type": info.kind.to_string(), "driver": info.driver },
             "tokens": grid.tokens(),
             "grid": { "rows": grid.rows(), "columns": grid.cols() },
-            "path": if self.scene.exact { "exact" } else { "nystrom" },
+            "kernel": kernel_name(self.scene.kernel),
+            "mask": self.scene.mask.to_string(),
+            "path": path_of(&self.scene).0,
             "landmarks": self.scene.landmarks,
             "lambda": self.scene.lambda,
             "frames": self.seen.iter().map(|s| json!({

@@ -264,10 +264,15 @@ pub(crate) struct Operands<T> {
 impl<T: Real> Operands<T> {
     /// The inputs of a kernel with the ports of `relative_attention`.
     pub(crate) fn of(args: &HostArgs<T>, p: &Params) -> Self {
+        Self { q: args.real("q"), k: args.real("k"), ..Self::without_products(args, p) }
+    }
+
+    /// The same for a kernel that has its products from elsewhere.
+    pub(crate) fn without_products(args: &HostArgs<T>, p: &Params) -> Self {
         Self {
             grid: Grid::of(&args.dims, p),
-            q: args.real_if("q").unwrap_or_default(),
-            k: args.real_if("k").unwrap_or_default(),
+            q: Arc::default(),
+            k: Arc::default(),
             table: args.real_if("table"),
             key_mask: args.words_if("key_mask"),
             segment: args.words_if("segment"),

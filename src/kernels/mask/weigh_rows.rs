@@ -14,7 +14,7 @@ use crate::tensor::{DType, Dims};
 
 fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     let p: Params = args.params();
-    let operands = Operands::of(args, &p.grid());
+    let operands = Operands::without_products(args, &p.grid());
     let products = args.real("products");
     let (n, c) = (args.dims.at("n"), args.dims.at("c"));
     write_rows(args, p.raw == 1, |args, batch, row, number| {

@@ -51,6 +51,8 @@ pub fn map_arguments(document: &Document, image: &str) -> Result<Vec<String>, St
     let mut option = |name: &str, value: String| words.extend([format!("--{name}"), value]);
     option("at", format!("{},{}", document.query[0], document.query[1]));
     match compute.similarity {
+        // Under a mask the command would take features.
+        Similarity::Laplacian if compute.mask != MaskSpec::None => option("kernel", "laplacian".into()),
         Similarity::Laplacian => {}
         Similarity::Gaussian => option("kernel", "gaussian".into()),
         Similarity::Softmax => option("kernel", "softmax".into()),
@@ -67,7 +69,7 @@ pub fn map_arguments(document: &Document, image: &str) -> Result<Vec<String>, St
     if has_bandwidth && (compute.road == Road::Exact || compute.must_be_exact()) {
         option("path", "exact".into());
     }
-    if compute.landmarks() != own.attention.landmarks {
+    if has_bandwidth && compute.landmarks() != own.attention.landmarks {
         let side = compute.landmark_side;
         option(
             "landmarks",
@@ -158,15 +160,15 @@ mod tests {
         let arguments = map_arguments(document, "cat.png").expect("it can be said");
         let said = map_options(&arguments).unwrap_or_else(|e| panic!("{arguments:?}: {e}"));
         let mut meant = document.settings.compute.scene().expect("settings that can be computed");
-        if document.settings.compute.must_be_exact()
-            && document.settings.compute.similarity != Similarity::Softmax
-        {
+        let compute = &document.settings.compute;
+        if compute.must_be_exact() && compute.similarity.has_bandwidth() {
             meant.path = crate::vision::scene::MapPath::Exact;
         }
-        if document.settings.compute.similarity == Similarity::Softmax {
-            // Both mean exact rows without λ there.
+        if !compute.similarity.has_bandwidth() {
+            // Both mean rows without landmarks and λ there.
             meant.path = said.path;
             meant.lambda = None;
+            meant.attention.landmarks = said.attention.landmarks.clone();
         }
         // How far the exact twin goes is a question of patience, not of the map.
         meant.whitened_twin_tokens = said.whitened_twin_tokens;
@@ -176,7 +178,7 @@ mod tests {
     #[test]
     fn the_command_line_understands_what_the_explorer_means() {
         type Change = fn(&mut Compute);
-        let changes: [Change; 14] = [
+        let changes: [Change; 20] = [
             |_| {},
             |c| c.similarity = Similarity::Gaussian,
             |c| c.similarity = Similarity::Softmax,
@@ -185,6 +187,27 @@ mod tests {
                 c.lambda = Some(2.0);
                 c.road = Road::Exact;
             },
+            |c| {
+                c.similarity = Similarity::Softmax;
+                c.landmark_side = 5;
+            },
+            |c| c.similarity = Similarity::Elu,
+            |c| {
+                c.similarity = Similarity::Relu;
+                c.lambda = Some(2.0);
+                c.road = Road::Exact;
+                c.mask = "toeplitz:triangle,size=2.5,distance=l1,torus,causal".parse().expect("a mask");
+            },
+            |c| {
+                c.similarity = Similarity::Exponential;
+                c.mask = "stencil:3x3,0/1/0/0.25/1/0.3/0/7/0".parse().expect("a mask");
+            },
+            |c| {
+                c.similarity = Similarity::FavorPlus;
+                c.random_features = 48;
+                c.mask = MaskSpec::Causal;
+            },
+            |c| c.mask = "decay:0.9,both".parse().expect("a mask"),
             |c| c.road = Road::Exact,
             |c| c.form = RowForm::Sum,
             |c| c.form = RowForm::Row,
@@ -251,7 +274,8 @@ mod tests {
         let wanted =
             "wgattn map a.png --at 120,80 --kernel favor+:features=32,seed=0 --mask stencil:1x3,0/1/0.5";
         assert_eq!(text, wanted);
-        assert_eq!(command(|c| c.mask = MaskSpec::Causal), "wgattn map a.png --at 120,80 --mask causal");
+        let wanted = "wgattn map a.png --at 120,80 --kernel laplacian --mask causal";
+        assert_eq!(command(|c| c.mask = MaskSpec::Causal), wanted);
     }
 
     #[test]

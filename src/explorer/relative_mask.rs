@@ -66,7 +66,7 @@ impl Kind {
                 "Weight falls exponentially along rows and columns: scans compute it in linear time."
             }
             Self::Distance => "Weight falls with the distance from the query: discs, squares, diamonds.",
-            Self::ByHand => "A small table of weights around the query, edited in the view Relative mask.",
+            Self::ByHand => "A small table of weights around the query, painted cell by cell.",
         }
     }
 

@@ -267,15 +267,16 @@ impl RelativeMask {
         egui::ScrollArea::vertical().show(&mut inside, |ui| {
             ui.label(RichText::new("No relative mask").heading());
             ui.add_space(4.0);
-            ui.weak(
+            ui.label(
                 "Every query sees every token alike. A mask weighs keys by where they lie from the query:",
             );
-            ui.add_space(8.0);
+            ui.add_space(10.0);
             for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::None) {
-                let button = egui::Button::new(kind.name()).min_size(vec2(96.0, 24.0));
+                let button = egui::Button::new(kind.name()).min_size(vec2(104.0, 26.0));
                 let clicked = ui.add(button).on_hover_text(kind.about()).clicked();
-                ui.weak(kind.about());
-                ui.add_space(6.0);
+                ui.add_space(2.0);
+                ui.label(RichText::new(kind.about()).weak());
+                ui.add_space(10.0);
                 if clicked {
                     relative_mask::set(&mut context.settings.compute, kind.usual());
                 }

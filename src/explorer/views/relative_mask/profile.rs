@@ -72,7 +72,7 @@ pub(super) fn show(ui: &mut Ui, mask: &MaskSpec, sides: [usize; 2]) {
         .min_thickness(40.0)
         .label_spacing(14.0..=20.0)
         .formatter(|mark: GridMark, _| significant(mark.value, 3));
-    let ends = (half as f64 + 0.5, 1.06 * top);
+    let ends = (1.08 * half as f64 + 0.5, 1.06 * top);
     let marks = plots::even_step(top, f64::from(size.y / 45.0));
     Plot::new("weights along the axes")
         .width(size.x)

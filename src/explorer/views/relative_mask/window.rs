@@ -143,13 +143,16 @@ impl Window {
                 response.clone().on_hover_text(hover);
             }
             let Some(pointer) = response.interact_pointer_pos() else { continue };
-            let offset = (placed.to_place(pointer) - centre) / stride;
-            let reach = reach(mask, grip, offset);
-            if response.drag_started() || self.held.is_none_or(|held| held.grip != grip) {
-                let now = reach_in_use(mask, grip);
-                let factor = if reach > 0.05 { now / reach } else { 1.0 };
+            let reach_at =
+                |mask: &MaskSpec, at: Pos2| reach(mask, grip, (placed.to_place(at) - centre) / stride);
+            if self.held.is_none_or(|held| held.grip != grip) {
+                // A drag is known as one some points after the press.
+                let pressed = ui.input(|i| i.pointer.press_origin()).unwrap_or(pointer);
+                let (now, taken) = (reach_in_use(mask, grip), reach_at(mask, pressed));
+                let factor = if taken > 0.05 { now / taken } else { 1.0 };
                 self.held = Some(Held { grip, factor });
             }
+            let reach = reach_at(mask, pointer);
             if let (Some(held), true) = (self.held, response.dragged()) {
                 still_held = true;
                 set(mask, grip, held.factor * reach);

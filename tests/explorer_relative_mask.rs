@@ -328,6 +328,10 @@ fn whitened_rows_and_masks_do_not_go_together_and_it_is_said() {
     assert!(why.contains("normalisation of masked rows") && !why.contains('\n'), "{why}");
     assert_eq!(harness.state().snapshot().map(|s| s.request), Some(kept), "the last map stays");
     keep(&mut harness, "relative-whitened");
+    assert!(
+        harness.query_all_by_label_contains("whitened ones hold no weights").count() > 1,
+        "panel and view say so, too"
+    );
     harness.state_mut().document_mut().settings.compute.mask = MaskSpec::None;
     settle(&mut harness);
     assert!(harness.state().failure().is_none());
@@ -448,4 +452,61 @@ fn a_mask_survives_a_session_and_a_bad_one_is_refused_by_name() {
         .expect("written");
     let compute = Session::load(&old).expect("still read").document.settings.compute;
     assert_eq!((compute.heads, compute.mask), (3, MaskSpec::None));
+}
+
+/// Prints how long a map takes while the size is dragged over the test picture of a cat. No assertion on times: machines differ.
+#[test]
+fn times_from_dragging_to_the_map() {
+    let cat = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("assets/chelsea.png");
+    let sources = vec![cat.display().to_string()];
+    let options = Options { sources, views: vec!["relative-mask".into()], ..Options::default() };
+    let mut harness = open(options, vec2(1280.0, 800.0));
+    let compute = &mut harness.state_mut().document_mut().settings.compute;
+    (compute.similarity, compute.mask) = (Similarity::Elu, spec("toeplitz:gauss,size=8,distance=l2"));
+    harness.state_mut().document_mut().query = [260, 90];
+    let from = std::time::Instant::now();
+    settle(&mut harness);
+    let snapshot = harness.state().snapshot().expect("a map");
+    println!(
+        "{} tokens, first map and guard: {:.2} s, {:?}",
+        snapshot.grid.tokens(),
+        from.elapsed().as_secs_f64(),
+        snapshot.guard
+    );
+    keep(&mut harness, "relative-cat");
+    let handle = harness.get_by_label("Size of the mask").rect().center();
+    let press = |pressed, pos| egui::Event::PointerButton {
+        pos,
+        button: PointerButton::Primary,
+        pressed,
+        modifiers: Modifiers::NONE,
+    };
+    harness.event(egui::Event::PointerMoved(handle));
+    harness.step();
+    harness.event(press(true, handle));
+    harness.step();
+    let mut times = Vec::new();
+    for i in 1..=20 {
+        let from = std::time::Instant::now();
+        harness.event(egui::Event::PointerMoved(handle + vec2(8.0 + 4.0 * i as f32, 0.0)));
+        harness.step();
+        let wanted = mask(&harness);
+        while harness.state().snapshot().is_none_or(|s| s.compute.mask != wanted) {
+            std::thread::sleep(std::time::Duration::from_micros(500));
+            harness.step();
+        }
+        let snapshot = harness.state().snapshot().expect("a map");
+        assert!(snapshot.guard.is_none(), "nothing is measured during a drag");
+        times.push(from.elapsed().as_secs_f64());
+    }
+    let end = handle + vec2(88.0, 0.0);
+    harness.event(press(false, end));
+    let from = std::time::Instant::now();
+    settle(&mut harness);
+    let snapshot = harness.state().snapshot().expect("a map");
+    println!("guard after the drag: {:.2} s, {:?}", from.elapsed().as_secs_f64(), snapshot.guard);
+    assert!(snapshot.guard.is_some(), "it is measured once the mask rests");
+    times.sort_by(f64::total_cmp);
+    println!("dragging the size: median {:.1} ms, slowest {:.1} ms", 1e3 * times[10], 1e3 * times[19]);
+    assert!(times.iter().all(|t| t.is_finite()));
 }

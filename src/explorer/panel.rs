@@ -137,7 +137,7 @@ fn attention(ui: &mut Ui, compute: &mut Compute, facts: &PanelFacts) {
         &[
             Choice::new(Similarity::Elu, "ELU+1", "φ(x) = elu(x) + 1: never zero, the safest."),
             Choice::new(Similarity::Relu, "ReLU", "φ(x) = max(x, 0): a token can be all zeros."),
-            Choice::new(Similarity::Exponential, "exp", "φ(x) = eˣ."),
+            Choice::new(Similarity::Exponential, "exp", "φ(x) = exp(x)."),
             Choice::new(
                 Similarity::FavorPlus,
                 "FAVOR+",
@@ -192,6 +192,12 @@ fn attention(ui: &mut Ui, compute: &mut Compute, facts: &PanelFacts) {
     }
     if let Some(text) = ui.data(|data| data.get_temp::<String>(note_id)) {
         note(ui, text);
+    }
+    // Settings from elsewhere may ask for what does not exist.
+    if let Some(problem) = form_problem(compute, compute.form) {
+        let colour = ui.visuals().error_fg_color;
+        let text = egui::RichText::new(problem).size(small_print(ui)).color(colour);
+        ui.add(egui::Label::new(text).wrap());
     }
     bandwidth(ui, compute, facts);
 }

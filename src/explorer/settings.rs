@@ -65,7 +65,7 @@ pub enum Similarity {
     Elu,
     /// φ(q)·φ(k) with φ(x) = max(x, 0).
     Relu,
-    /// φ(q)·φ(k) with φ(x) = eˣ.
+    /// φ(q)·φ(k) with φ(x) = exp(x).
     Exponential,
     /// φ(q)·φ(k) with positive random features, which approximate softmax.
     FavorPlus,

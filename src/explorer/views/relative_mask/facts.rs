@@ -1,6 +1,7 @@
 //! The line at the foot of the view: which way attention of all tokens goes under the mask, and what its noise guard says.
 
 use super::super::plots;
+use crate::explorer::panel::form_problem;
 use crate::explorer::snapshot::{Guard, MaskWay};
 use crate::explorer::views::ViewContext;
 use crate::kernels::mask::path::Path;
@@ -46,6 +47,9 @@ pub(super) fn page(ui: &mut Ui, context: &ViewContext<'_>, measure: bool) {
 /// What there is to tell, or why there is nothing.
 fn found(context: &ViewContext<'_>, measure: bool) -> Result<Vec<Fact>, String> {
     let compute = &context.settings.compute;
+    if let Some(problem) = form_problem(compute, compute.form) {
+        return Err(problem.into());
+    }
     let known = context.snapshot.filter(|s| s.compute.mask == compute.mask);
     let Some((snapshot, way)) = known.and_then(|s| Some((s, s.mask_way.as_ref()?))) else {
         return Err("Working out which way attention goes…".into());
@@ -73,7 +77,8 @@ fn found(context: &ViewContext<'_>, measure: bool) -> Result<Vec<Fact>, String> 
         Some(tokens) => format!("{} tokens", grouped(*tokens as f64)),
         None => "never under this mask".into(),
     };
-    let (value, meaning) = told(snapshot.guard.as_deref(), measure);
+    // Where the query sees nothing, nothing is run.
+    let (value, meaning) = told(snapshot.guard.as_deref(), measure && !snapshot.sees_nothing());
     let cheaper = "The cheaper of two ways, by the estimates beside it.".to_string();
     Ok(vec![
         ("Attention of all tokens", chosen.into(), cheaper),
@@ -101,7 +106,7 @@ fn told(guard: Option<&Guard>, measure: bool) -> (String, String) {
         }
         (Some(Guard::NotMeasured(why)), _) => (format!("not measured: {why}"), what.into()),
         (None, true) => ("measuring…".into(), what.into()),
-        (None, false) => ("not measured".into(), format!("{what} Switch it on in the panel.")),
+        (None, false) => ("not measured".into(), what.into()),
     }
 }
 

@@ -179,7 +179,8 @@ impl Matrix {
         let ends = (significant(low, 2), significant(largest, 3));
         bar(ui, width, colours, ends, "Magnitude of the eigenvalues; frequency 0 is in the middle.");
         let text = match sign(&self.spectrum) {
-            Sign::NonNegative => "No value is negative: a covariance, too".to_string(),
+            Sign::NonNegative if largest == 0.0 => "All weights are 0".to_string(),
+            Sign::NonNegative => "No value is negative: it is a covariance, too".into(),
             Sign::Negative(least) => format!("Some are negative, down to {}", number(least)),
             Sign::Complex => "Complex: the mask is not symmetric".into(),
         };

@@ -14,6 +14,7 @@ mod window;
 use super::picture::{caption, note, show_layer_in};
 use super::{TourPage, View, ViewContext};
 use crate::explorer::canvas::Drag;
+use crate::explorer::panel::form_problem;
 use crate::explorer::relative_mask::{self, Kind};
 use crate::explorer::settings::{Colours, Look, Settings, Similarity};
 use crate::explorer::snapshot::{LayerId, Needs};
@@ -231,8 +232,8 @@ impl RelativeMask {
 
     fn window(&mut self, ui: &mut egui::Ui, context: &mut ViewContext<'_>, space: Rect) {
         self.window.show(ui, context, space);
-        let words = relative_mask::in_words(&context.settings.compute.mask);
-        context.canvas.texts.push(caption(ui, space, &format!("Window: {words}")));
+        let words = sentence(&relative_mask::in_words(&context.settings.compute.mask));
+        context.canvas.texts.push(caption(ui, space, &words));
     }
 
     fn weights(&mut self, ui: &mut egui::Ui, context: &mut ViewContext<'_>, space: Rect) {
@@ -285,14 +286,23 @@ impl RelativeMask {
     }
 }
 
+/// Words as a sentence begins.
+fn sentence(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map(|c| c.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
 /// The map without the mask and with it, in the same colours.
 fn maps(ui: &mut egui::Ui, context: &mut ViewContext<'_>, spaces: [Rect; 2]) {
     let parts = [(LayerId::Unmasked, "Without the mask"), (LayerId::Map, "Under the mask")];
+    let compute = &context.settings.compute;
+    let problem = form_problem(compute, compute.form);
     for ((layer, title), space) in parts.into_iter().zip(spaces) {
         let missing = context.snapshot.is_none_or(|s| s.layer(layer).is_none() && !s.sees_nothing());
-        match missing && context.textures.photo().is_some() {
-            true => note(ui, space, "Computing the map…"),
-            false => {
+        match (problem, missing && context.textures.photo().is_some()) {
+            (Some(problem), _) => note(ui, space, problem),
+            (None, true) => note(ui, space, "Computing the map…"),
+            (None, false) => {
                 show_layer_in(ui, context, ui.scope_id().with(title), &[layer], Drag::Pan, space);
             }
         }

@@ -64,9 +64,14 @@ pub(super) fn show(ui: &mut Ui, mask: &MaskSpec, sides: [usize; 2]) {
         _ => None,
     };
     let step = plots::even_step(2.0 * half as f64, f64::from(size.x / 40.0)).max(1.0);
-    let tokens = AxisHints::new_x().label("Offset of the key, tokens").label_spacing(14.0..=22.0).formatter(
-        |mark: GridMark, _| if mark.value == 0.0 { "0".into() } else { format!("{:+.0}", mark.value) },
-    );
+    let offset = move |mark: GridMark, _: &_| match mark.value {
+        // Marks at the border would be cut.
+        value if value.abs() > half as f64 + 0.5 => String::new(),
+        0.0 => "0".into(),
+        value => format!("{value:+.0}"),
+    };
+    let tokens = AxisHints::new_x().label("Offset of the key, tokens").label_spacing(14.0..=22.0);
+    let tokens = tokens.formatter(offset);
     let weights = AxisHints::new_y()
         .label("Weight")
         .min_thickness(40.0)

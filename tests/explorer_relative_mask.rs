@@ -361,6 +361,48 @@ fn the_key_goes_through_all_kinds_of_masks() {
 }
 
 #[test]
+fn other_views_go_along_with_features_and_masks() {
+    let mut harness = opened(vec2(1280.0, 800.0), |c| {
+        c.similarity = Similarity::FavorPlus;
+        c.mask = spec("toeplitz:gauss,size=5,distance=l2");
+    });
+    for view in [
+        "compare",
+        "attention",
+        "landmarks",
+        "convergence",
+        "distances",
+        "parity",
+        "schedule",
+        "mask-topology",
+    ] {
+        assert!(harness.state_mut().open_view(view));
+        settle(&mut harness);
+        harness.run_steps(3);
+        assert!(harness.state().failure().is_none(), "{view}: {:?}", harness.state().failure());
+        keep(&mut harness, &format!("relative-favor-{view}"));
+        let snapshot = harness.state().snapshot().expect("a map");
+        match view {
+            "compare" => {
+                let error = snapshot.relative_error.expect("FAVOR+ approximates softmax");
+                assert!(error > 0.0 && error < 1.0, "{error}");
+            }
+            "parity" => {
+                let parity = snapshot.parity.as_ref().expect("the reference knows masks, too");
+                assert!(parity.relative < 1e-5, "{}", parity.relative);
+            }
+            _ => {}
+        }
+    }
+    // Another feature map has another row, although its inputs are the same.
+    assert!(harness.state_mut().open_view("parity"));
+    harness.state_mut().document_mut().settings.compute.similarity = Similarity::Relu;
+    settle(&mut harness);
+    let parity = harness.state().snapshot().expect("a map").parity.clone().expect("asked again");
+    assert!(parity.relative < 1e-5, "{}", parity.relative);
+}
+
+#[test]
 fn ways_and_guard_are_told() {
     let mut harness = view("toeplitz:gauss,size=4,distance=l2");
     let snapshot = harness.state().snapshot().expect("a map");
@@ -372,17 +414,22 @@ fn ways_and_guard_are_told() {
         panic!("{:?}", snapshot.guard)
     };
     assert_eq!((*flagged, *rows), (0, 4 * 300), "a wide mask over positive features has no small sums");
-    // A mask that falls off steeply has sums that the noise of transforms could spoil: at its size, none but the query's own token
-    // count, and features of e^x differ by orders of magnitude.
-    let compute = &mut harness.state_mut().document_mut().settings.compute;
-    (compute.similarity, compute.mask) =
-        (Similarity::Exponential, spec("toeplitz:window,size=0.5,distance=l2"));
-    settle(&mut harness);
-    let snapshot = harness.state().snapshot().expect("a map");
-    let Some(Guard::Measured { rows, .. }) = snapshot.guard.as_deref() else {
-        panic!("{:?}", snapshot.guard)
+    let flagged = |harness: &mut Harness<'_, App>, similarity: Similarity, mask: &str| {
+        let compute = &mut harness.state_mut().document_mut().settings.compute;
+        (compute.similarity, compute.mask) = (similarity, spec(mask));
+        settle(harness);
+        let snapshot = harness.state().snapshot().expect("a map");
+        let Some(Guard::Measured { flagged, rows: 1200, .. }) = snapshot.guard.as_deref() else {
+            panic!("{mask}: {:?}", snapshot.guard)
+        };
+        *flagged
     };
-    assert_eq!(*rows, 1200);
+    // Every query sees the key above and to the right of it alone: those of the first row and of the last column see none.
+    let none = flagged(&mut harness, Similarity::Elu, "stencil:3x3,0/0/1/0/0/0/0/0/0");
+    assert_eq!(none, 4 * (20 + 15 - 1), "rows without a key");
+    // Where every query sees itself alone, sums of e^x differ by orders of magnitude, and the noise is that of the largest.
+    let spoilt = flagged(&mut harness, Similarity::Exponential, "toeplitz:window,size=0.5,distance=l2");
+    assert!(spoilt > 0 && spoilt < 1200, "{spoilt}");
     for (mask, similarity, expected) in [
         ("causal", Similarity::Elu, MaskWay::Scan),
         ("separable:size=3", Similarity::Relu, MaskWay::Scan),

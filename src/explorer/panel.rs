@@ -172,10 +172,13 @@ fn attention(ui: &mut Ui, compute: &mut Compute, facts: &PanelFacts) {
         note(ui, "Exact here: there are hardly more tokens than landmarks.");
     }
     // A form that ends with a change of kernel or road goes back to none, and a line says so.
-    if changed && let Some(problem) = form_problem(compute, compute.form) {
-        let text = format!("{} was set back to none. {problem}", form_name(compute.form));
-        ui.data_mut(|data| data.insert_temp(note_id, text));
-        compute.form = RowForm::None;
+    if changed {
+        ui.data_mut(|data| data.remove::<String>(note_id));
+        if let Some(problem) = form_problem(compute, compute.form) {
+            let text = format!("{} was set back to none. {problem}", form_name(compute.form));
+            ui.data_mut(|data| data.insert_temp(note_id, text));
+            compute.form = RowForm::None;
+        }
     }
     let forms = [
         (RowForm::None, "Kernel values as they are."),

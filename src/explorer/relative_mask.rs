@@ -7,7 +7,7 @@ use crate::mask::{MaskSpec, StencilSpec, ToeplitzSpec};
 use crate::numbers::significant;
 use crate::words::counted;
 
-/// Longest side of a table by hand that the explorer lets be edited.
+/// Longest side that a table by hand is made to grow to; longer ones come from sessions.
 pub const MOST_STENCIL: u32 = 9;
 
 /// Kinds of masks, without their numbers.
@@ -133,10 +133,10 @@ impl Preset {
     }
 }
 
-/// The same table with other sides, which are brought to odd numbers of 1 to [`MOST_STENCIL`]: the query stays in the middle, what is
+/// The same table with other sides, which are brought to odd numbers of 1 to [`StencilSpec::MOST`]: the query stays in the middle, what is
 /// new has weight 0.
 pub fn resized(table: &StencilSpec, rows: u32, cols: u32) -> StencilSpec {
-    let side = |x: u32| x.clamp(1, MOST_STENCIL) | 1;
+    let side = |x: u32| x.clamp(1, StencilSpec::MOST) | 1;
     let (rows, cols) = (side(rows), side(cols));
     let old = |at: u32, new: u32, old: u32| (at + old / 2).checked_sub(new / 2).filter(|x| *x < old);
     let weight = |r: u32, c: u32| {
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(resized(&larger, 3, 5), table, "and back");
         let smaller = resized(&table, 1, 2);
         assert_eq!((smaller.rows, smaller.cols, smaller.weights), (1, 3, vec![6.0, 7.0, 8.0]));
-        assert_eq!(resized(&table, 0, 99).cols, MOST_STENCIL);
+        assert_eq!(resized(&table, 0, 99).cols, StencilSpec::MOST);
     }
 
     #[test]

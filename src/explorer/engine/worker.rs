@@ -260,7 +260,7 @@ impl Worker {
             (None, None) => None,
         };
         let mask_way = match request.needs.mask {
-            true => relative_mask::way(&request.compute, &features.grid, &machine)?,
+            true => relative_mask::way(&request.compute, features, &machine)?,
             false => None,
         };
         let relative_error = exact.as_ref().map(|e| scene::relative_error(&fused, e));
@@ -317,7 +317,7 @@ impl Worker {
         let why = crate::explorer::snapshot::SEES_NOTHING;
         let token = features.grid.token_at(request.query).map_err(SceneError::from)?;
         let mask_way = match request.needs.mask {
-            true => relative_mask::way(&request.compute, &features.grid, &machine)?,
+            true => relative_mask::way(&request.compute, features, &machine)?,
             false => None,
         };
         Ok(Snapshot {

@@ -1,6 +1,7 @@
 //! Masked linear attention of all tokens under the mask of relative positions: which way it goes on the device, and how many rows
 //! its noise guard flags.
 
+use super::features::Features;
 use super::rows::Inputs;
 use super::{Stop, Worker};
 use crate::attention::{FeatureMap, Mask, MaskedAttention, Masks};
@@ -51,13 +52,13 @@ fn sides(grid: &TokenGrid) -> Result<[u32; 2], Stop> {
 }
 
 /// Which way masked attention of these tokens goes; `None` without a mask.
-pub(super) fn way(compute: &Compute, grid: &TokenGrid, machine: &Machine) -> Result<Option<MaskWay>, Stop> {
+pub(super) fn way(compute: &Compute, from: &Features, machine: &Machine) -> Result<Option<MaskWay>, Stop> {
     if compute.mask == MaskSpec::None {
         return Ok(None);
     }
     let Some(map) = compute.feature_map() else { return Ok(Some(MaskWay::NoFeatures)) };
-    let features = map.features(scene::SceneOptions::default().head_dim as u32)?;
-    let Mask::Table { table, .. } = Mask::from_spec(&compute.mask, &sides(grid)?)? else {
+    let features = map.features(from.features.dim(3))?;
+    let Mask::Table { table, .. } = Mask::from_spec(&compute.mask, &sides(&from.grid)?)? else {
         return Ok(Some(MaskWay::Scan));
     };
     let Some(caps) = machine.caps() else { return Ok(Some(MaskWay::Reference)) };
@@ -95,7 +96,12 @@ impl Worker {
         if self.guard.as_ref().is_some_and(|(found, _)| *found == key) {
             return Ok(());
         }
-        let guard = match self.measure(request, &key, watch) {
+        let measured = match request.live {
+            // Every picture would wait for it.
+            true => Ok(Guard::NotMeasured("the picture moves".into())),
+            false => self.measure(request, &key, watch),
+        };
+        let guard = match measured {
             // The map itself is there: what cannot be measured is no failure of it.
             Err(Stop::Failed(why)) => Guard::NotMeasured(why),
             other => other?,

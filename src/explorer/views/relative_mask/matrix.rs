@@ -19,6 +19,9 @@ const NOISE: f64 = 1e-9;
 /// Share of the largest value that the logarithm begins at.
 const LEAST: f64 = 1e-4;
 
+/// Width from which on titles and notes have room in one line, in points.
+const WIDE: f32 = 250.0;
+
 /// A grid of every `step`-th token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Small {
@@ -151,7 +154,12 @@ impl Matrix {
     pub(super) fn show_spectrum(&mut self, ui: &mut Ui, colours: BarColours, log: bool) {
         let Some(small) = self.small else { return };
         let (rows, cols) = (2 * small.rows as usize - 1, 2 * small.cols as usize - 1);
-        ui.add(egui::Label::new("Its spectrum, |DFT| of the embedding").truncate());
+        let title = if ui.available_width() < WIDE {
+            "Spectrum, |DFT|"
+        } else {
+            "Its spectrum, |DFT| of the embedding"
+        };
+        ui.add(egui::Label::new(title).truncate());
         let largest = self.spectrum.iter().map(|z| z.norm()).fold(0.0, f64::max);
         let share = |z: &Complex<f64>| match (largest > 0.0, log) {
             (false, _) => 0.0,
@@ -210,7 +218,9 @@ impl Matrix {
                 ui.ctx().load_texture(name, image(), TextureOptions::NEAREST)
             }
         };
-        let room = ui.available_size() - vec2(0.0, 60.0);
+        // A bar with its numbers, and a note of one line or two.
+        let below = if ui.available_width() < WIDE { 78.0 } else { 60.0 };
+        let room = ui.available_size() - vec2(0.0, below);
         let scale = (room.x / cols as f32).min(room.y / rows as f32).max(0.5);
         let (space, response) =
             ui.allocate_exact_size(scale * vec2(cols as f32, rows as f32), Sense::hover());
@@ -241,7 +251,7 @@ fn bar(ui: &mut Ui, width: f32, colours: BarColours, ends: (String, String), hov
 }
 
 fn note(ui: &mut Ui, text: &str) {
-    ui.add(egui::Label::new(super::super::plots::caption(text)).truncate());
+    ui.add(egui::Label::new(super::super::plots::caption(text)).wrap());
 }
 
 /// Eigenvalues of the circulant matrix of offsets −(m − 1) … m − 1 per axis, `[2m₁ − 1, 2m₂ − 1]`, frequency 0 in the middle;

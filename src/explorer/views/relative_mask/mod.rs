@@ -272,15 +272,26 @@ impl RelativeMask {
                 "Every query sees every token alike. A mask weighs keys by where they lie from the query:",
             );
             ui.add_space(10.0);
-            for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::None) {
+            let mut chosen = None;
+            let mut button = |ui: &mut egui::Ui, kind: Kind| {
                 let button = egui::Button::new(kind.name()).min_size(vec2(104.0, 26.0));
-                let clicked = ui.add(button).on_hover_text(kind.about()).clicked();
-                ui.add_space(2.0);
-                ui.label(RichText::new(kind.about()).weak());
-                ui.add_space(10.0);
-                if clicked {
-                    relative_mask::set(&mut context.settings.compute, kind.usual());
+                if ui.add(button).on_hover_text(kind.about()).clicked() {
+                    chosen = Some(kind);
                 }
+            };
+            let kinds = Kind::ALL.into_iter().filter(|kind| *kind != Kind::None);
+            if words.height() < ROOMY.y {
+                ui.horizontal_wrapped(|ui| kinds.for_each(|kind| button(ui, kind)));
+            } else {
+                for kind in kinds {
+                    button(ui, kind);
+                    ui.add_space(2.0);
+                    ui.label(RichText::new(kind.about()).weak());
+                    ui.add_space(10.0);
+                }
+            }
+            if let Some(kind) = chosen {
+                relative_mask::set(&mut context.settings.compute, kind.usual());
             }
         });
     }

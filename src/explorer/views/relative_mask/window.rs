@@ -254,7 +254,9 @@ fn set(mask: &mut MaskSpec, grip: Grip, reach: f64) {
         (MaskSpec::Separable { cols, .. }, _) => *cols = rounded,
         (MaskSpec::Stencil(spec), _) => {
             // The side whose border is nearest: 1, 3, 5, …
-            let side = (2.0 * (reach - 0.5).round().max(0.0) + 1.0).min(f64::from(MOST_STENCIL)) as u32;
+            let now = if grip == Grip::Rows { spec.rows } else { spec.cols };
+            let most = f64::from(now.max(MOST_STENCIL));
+            let side = (2.0 * (reach - 0.5).round().max(0.0) + 1.0).min(most) as u32;
             let (rows, cols) = if grip == Grip::Rows { (side, spec.cols) } else { (spec.rows, side) };
             if (rows, cols) != (spec.rows, spec.cols) {
                 *spec = resized(spec, rows, cols);

@@ -125,6 +125,65 @@ fn similarity_rows_and_lambda_are_chosen_by_their_names() {
 }
 
 #[test]
+fn features_and_masks_are_chosen_by_their_names() {
+    let settings = Settings::default();
+    let mut panel = panel(Theme::Dark, 1.0, settings);
+    panel.state_mut().compute.form = RowForm::Row;
+    panel.get_by_label("FAVOR+").click();
+    panel.run();
+    assert_eq!(panel.state().compute.similarity, Similarity::FavorPlus);
+    assert_eq!(panel.state().compute.form, RowForm::None, "rows of features are not whitened");
+    assert!(panel.query_by_label_contains("FAVOR+ has no bandwidth").is_some());
+    by_role(&panel, Role::Slider, "Random").set_value_accesskit(128.0);
+    panel.run();
+    let features = panel.state().compute.random_features;
+    assert!((100..160).contains(&features), "{features}");
+    panel.get_by_label("Laplacian").click();
+    panel.run();
+    panel.state_mut().compute.form = RowForm::Col;
+    panel.run();
+    by_role(&panel, Role::ComboBox, "Mask").click();
+    panel.run();
+    panel.get_by_label("By distance").click();
+    panel.run();
+    let compute = panel.state().compute.clone();
+    assert_eq!(compute.mask.to_string(), "toeplitz:gauss,size=4,distance=l2");
+    assert_eq!(compute.form, RowForm::None);
+    assert!(panel.query_by_label_contains("Column was set back to none").is_some());
+    for (label, wanted) in [
+        ("Square", "toeplitz:gauss,size=4,distance=linf"),
+        ("Torus", "toeplitz:gauss,size=4,distance=linf,torus"),
+        ("Causal", "toeplitz:gauss,size=4,distance=linf,torus,causal"),
+    ] {
+        panel.get_by_label(label).click();
+        panel.run();
+        assert_eq!(panel.state().compute.mask.to_string(), wanted);
+    }
+    by_role(&panel, Role::ComboBox, "Profile").click();
+    panel.run();
+    panel.get_by_label("Triangle").click();
+    panel.run();
+    by_role(&panel, Role::Slider, "Size").set_value_accesskit(9.0);
+    panel.run();
+    let text = panel.state().compute.mask.to_string();
+    assert!(text.starts_with("toeplitz:triangle,size=9"), "{text}");
+    for (kind, wanted) in [
+        ("Separable", "separable:size=4"),
+        ("Decay", "decay:0.95"),
+        ("By hand", "stencil:5x5,0/0/1/0/0/0/0/1/0/0/1/1/1/1/1/0/0/1/0/0/0/0/1/0/0"),
+        ("None", "none"),
+    ] {
+        by_role(&panel, Role::ComboBox, "Mask").click();
+        panel.run();
+        // A preset of the same name, or the normalisation, may stand beside it: the list is drawn last.
+        panel.get_all_by_label(kind).last().expect("it is listed").click();
+        panel.run();
+        assert_eq!(panel.state().compute.mask.to_string(), wanted);
+        picture(&mut panel, &format!("panel-mask-{kind}"));
+    }
+}
+
+#[test]
 fn a_number_is_typed_and_a_double_click_resets_it() {
     let mut panel = panel(Theme::Dark, 1.0, Settings::default());
     by_role(&panel, Role::SpinButton, "Grid side").click();
@@ -230,7 +289,10 @@ fn a_device_is_chosen_and_a_missing_one_is_named() {
     let mut panel = panel(Theme::Light, 1.0, settings);
     let combo = by_role(&panel, Role::ComboBox, "Compute on");
     assert_eq!(combo.value().as_deref(), Some("Old card (not found)"));
-    combo.click();
+    // The last section of the panel: one scrolls there.
+    combo.scroll_to_me();
+    panel.run();
+    by_role(&panel, Role::ComboBox, "Compute on").click();
     panel.run();
     panel.get_by_label("CPU reference").click();
     panel.run();

@@ -64,6 +64,8 @@ pub enum Action {
     FlagBad,
     /// Landmarks on the picture, or not.
     Landmarks,
+    /// The next mask of relative positions.
+    CycleRelativeMask,
     /// The mean of the heads.
     MeanOfHeads,
     /// One head, counted from 0.
@@ -177,6 +179,7 @@ pub static ACTIONS: &[ActionInfo] = {
         NormaliseRange, "Fit colour range", ["View"], 1, [key(NONE, Key::N)], None, "Lets the colours span the numbers of the map again.";
         FlagBad, "Flag bad numbers", ["View"], 1, [key(NONE, Key::G)], None, "NaN red and infinities green, over any colour map.";
         Landmarks, "Show landmarks", ["View"], 1, [key(NONE, Key::L)], None, "Draws the landmarks over the picture.";
+        CycleRelativeMask, "Next relative mask", ["View"], 1, [key(NONE, Key::W)], None, "Goes through masks of relative positions: discs, squares, causal and others.";
         MeanOfHeads, "Mean of heads", ["View", "Heads"], 2, [key(NONE, Key::Num0)], None, "Shows the mean over all heads.";
         Head(0), "Head 1", ["View", "Heads"], 2, [key(NONE, Key::Num1)], None, "Shows head 1 alone.";
         Head(1), "Head 2", ["View", "Heads"], 2, [key(NONE, Key::Num2)], None, "Shows head 2 alone.";

@@ -347,9 +347,8 @@ impl App {
         match self.engine.take() {
             Some(Answer::Found(snapshot)) => {
                 // The picture then has no map, and every export says why.
-                self.failure = snapshot
-                    .sees_nothing()
-                    .then(|| format!("{SEES_NOTHING}: erase some of it, or click elsewhere"));
+                self.failure =
+                    snapshot.sees_nothing().then(|| format!("{SEES_NOTHING}: change it, or click elsewhere"));
                 let place = self.asked_photos.iter().position(|(number, _)| *number == snapshot.request);
                 if let Some((_, photo)) = place.and_then(|at| self.asked_photos.drain(..=at).next_back()) {
                     self.textures.set_photo(&photo);

@@ -3,6 +3,7 @@
 use super::document::Document;
 use super::settings::{Device, Fusion, LandmarkKind, Look, Road, RowForm, Similarity};
 use crate::cli::map_defaults;
+use crate::mask::MaskSpec;
 use crate::numbers::shortest;
 use crate::words::{counted, plural};
 
@@ -50,15 +51,25 @@ pub fn map_arguments(document: &Document, image: &str) -> Result<Vec<String>, St
     let mut option = |name: &str, value: String| words.extend([format!("--{name}"), value]);
     option("at", format!("{},{}", document.query[0], document.query[1]));
     match compute.similarity {
+        // Under a mask the command would take features.
+        Similarity::Laplacian if compute.mask != MaskSpec::None => option("kernel", "laplacian".into()),
         Similarity::Laplacian => {}
         Similarity::Gaussian => option("kernel", "gaussian".into()),
         Similarity::Softmax => option("kernel", "softmax".into()),
+        _ => {
+            if let Some(map) = compute.feature_map() {
+                option("kernel", map.to_string());
+            }
+        }
     }
-    let softmax = compute.similarity == Similarity::Softmax;
-    if !softmax && (compute.road == Road::Exact || compute.must_be_exact()) {
+    if compute.mask != MaskSpec::None {
+        option("mask", compute.mask.to_string());
+    }
+    let has_bandwidth = compute.similarity.has_bandwidth();
+    if has_bandwidth && (compute.road == Road::Exact || compute.must_be_exact()) {
         option("path", "exact".into());
     }
-    if compute.landmarks() != own.attention.landmarks {
+    if has_bandwidth && compute.landmarks() != own.attention.landmarks {
         let side = compute.landmark_side;
         option(
             "landmarks",
@@ -77,7 +88,7 @@ pub fn map_arguments(document: &Document, image: &str) -> Result<Vec<String>, St
         RowForm::Cheap => option("normalise", "cheap".into()),
         RowForm::Softpp => option("normalise", "softpp".into()),
     }
-    if let (Some(lambda), false) = (compute.lambda, softmax) {
+    if let (Some(lambda), true) = (compute.lambda, has_bandwidth) {
         option("lambda", shortest(lambda));
     }
     if compute.epsilon != own.attention.epsilon {
@@ -149,15 +160,15 @@ mod tests {
         let arguments = map_arguments(document, "cat.png").expect("it can be said");
         let said = map_options(&arguments).unwrap_or_else(|e| panic!("{arguments:?}: {e}"));
         let mut meant = document.settings.compute.scene().expect("settings that can be computed");
-        if document.settings.compute.must_be_exact()
-            && document.settings.compute.similarity != Similarity::Softmax
-        {
+        let compute = &document.settings.compute;
+        if compute.must_be_exact() && compute.similarity.has_bandwidth() {
             meant.path = crate::vision::scene::MapPath::Exact;
         }
-        if document.settings.compute.similarity == Similarity::Softmax {
-            // Both mean exact rows without λ there.
+        if !compute.similarity.has_bandwidth() {
+            // Both mean rows without landmarks and λ there.
             meant.path = said.path;
             meant.lambda = None;
+            meant.attention.landmarks = said.attention.landmarks.clone();
         }
         // How far the exact twin goes is a question of patience, not of the map.
         meant.whitened_twin_tokens = said.whitened_twin_tokens;
@@ -167,7 +178,7 @@ mod tests {
     #[test]
     fn the_command_line_understands_what_the_explorer_means() {
         type Change = fn(&mut Compute);
-        let changes: [Change; 14] = [
+        let changes: [Change; 20] = [
             |_| {},
             |c| c.similarity = Similarity::Gaussian,
             |c| c.similarity = Similarity::Softmax,
@@ -176,6 +187,27 @@ mod tests {
                 c.lambda = Some(2.0);
                 c.road = Road::Exact;
             },
+            |c| {
+                c.similarity = Similarity::Softmax;
+                c.landmark_side = 5;
+            },
+            |c| c.similarity = Similarity::Elu,
+            |c| {
+                c.similarity = Similarity::Relu;
+                c.lambda = Some(2.0);
+                c.road = Road::Exact;
+                c.mask = "toeplitz:triangle,size=2.5,distance=l1,torus,causal".parse().expect("a mask");
+            },
+            |c| {
+                c.similarity = Similarity::Exponential;
+                c.mask = "stencil:3x3,0/1/0/0.25/1/0.3/0/7/0".parse().expect("a mask");
+            },
+            |c| {
+                c.similarity = Similarity::FavorPlus;
+                c.random_features = 48;
+                c.mask = MaskSpec::Causal;
+            },
+            |c| c.mask = "decay:0.9,both".parse().expect("a mask"),
             |c| c.road = Road::Exact,
             |c| c.form = RowForm::Sum,
             |c| c.form = RowForm::Row,
@@ -214,6 +246,36 @@ mod tests {
         );
         let document = Document { query: [3, 4], ..with(|c| c.stride = 4) };
         assert_eq!(map_command(&document, "cat.png").expect("it can be said"), "wgattn map cat.png --at 3,4");
+    }
+
+    #[test]
+    fn kernels_of_features_and_masks_are_said() {
+        let command = |change: fn(&mut Compute)| {
+            let document = with(|c| {
+                c.stride = 4;
+                change(c);
+            });
+            map_command(&document, "a.png").expect("it can be said")
+        };
+        let text = command(|c| {
+            c.similarity = Similarity::Elu;
+            // Of another kernel: means nothing here.
+            c.lambda = Some(2.0);
+            c.road = Road::Exact;
+            c.mask = "toeplitz:window,size=3,distance=linf,torus".parse().expect("a mask");
+        });
+        let wanted =
+            "wgattn map a.png --at 120,80 --kernel elu --mask toeplitz:window,size=3,distance=linf,torus";
+        assert_eq!(text, wanted);
+        let text = command(|c| {
+            (c.similarity, c.random_features) = (Similarity::FavorPlus, 32);
+            c.mask = "stencil:1x3,0/1/0.5".parse().expect("a mask");
+        });
+        let wanted =
+            "wgattn map a.png --at 120,80 --kernel favor+:features=32,seed=0 --mask stencil:1x3,0/1/0.5";
+        assert_eq!(text, wanted);
+        let wanted = "wgattn map a.png --at 120,80 --kernel laplacian --mask causal";
+        assert_eq!(command(|c| c.mask = MaskSpec::Causal), wanted);
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub enum ExportError {
     #[error("there is nothing to export yet: wait for the first map")]
     Nothing,
     /// A mask hides every token from the clicked one.
-    #[error("there is no row to export: {SEES_NOTHING}; erase some of it, or click elsewhere")]
+    #[error("there is no row to export: {SEES_NOTHING}; change it, or click elsewhere")]
     Hidden,
     /// The encoder refused.
     #[error("cannot encode `{path}`: {reason}")]

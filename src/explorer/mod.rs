@@ -18,6 +18,7 @@ pub mod mask;
 pub mod panel;
 pub mod probe;
 mod quad;
+pub mod relative_mask;
 pub mod session;
 pub mod settings;
 pub mod snapshot;

@@ -2,6 +2,8 @@
 //!
 //! What does not exist for a combination cannot be chosen, and says why where the pointer rests on it.
 
+mod relative;
+
 use super::settings::{
     Colours, Compute, Device, Fusion, LandmarkKind, Look, Range, Road, RowForm, Settings, Similarity, limits,
 };
@@ -10,6 +12,7 @@ use super::widgets::{
     BarColours, Choice, Number, choice, colour_bar, note, number_field, row, section, segments, slider,
     small_print, switch,
 };
+use crate::mask::MaskSpec;
 use crate::numbers::{grouped, significant};
 use crate::vision::palette::Palette;
 use crate::words::plural;
@@ -42,9 +45,9 @@ impl PanelFacts {
         let devices = devices.to_vec();
         let Some(snapshot) = snapshot else { return Self { devices, ..Self::default() } };
         let map = snapshot.layer(LayerId::Map);
-        let lambda = match snapshot.compute.similarity {
-            Similarity::Softmax => Vec::new(),
-            _ => snapshot.lambda.clone(),
+        let lambda = match snapshot.compute.similarity.has_bandwidth() {
+            true => snapshot.lambda.clone(),
+            false => Vec::new(),
         };
         Self {
             lambda,
@@ -59,16 +62,23 @@ impl PanelFacts {
 
 /// Why rows of this form do not exist under these settings; `None` where they do.
 pub fn form_problem(compute: &Compute, form: RowForm) -> Option<&'static str> {
-    let softmax = compute.similarity == Similarity::Softmax;
+    let similarity = compute.similarity;
+    let own_sums = !similarity.has_bandwidth();
     match form {
         RowForm::None => None,
-        RowForm::Sum if softmax || compute.road == Road::Exact => None,
+        RowForm::Sum if own_sums || compute.road == Road::Exact => None,
         RowForm::Sum => Some("A Nyström row can sum to 0 or less: choose exact rows."),
-        RowForm::Row | RowForm::Col if softmax => {
+        _ if similarity == Similarity::Softmax => {
             Some("Softmax is normalised by itself: choose the Laplacian or the Gaussian kernel.")
         }
+        _ if own_sums => {
+            Some("Rows of features are divided by their sums: choose the Laplacian or the Gaussian kernel.")
+        }
+        _ if compute.mask != MaskSpec::None => Some(
+            "A mask weighs rows as they are or divided by their sums: whitened ones hold no weights. Choose no relative mask.",
+        ),
         RowForm::Row | RowForm::Col => None,
-        RowForm::Cheap | RowForm::Softpp if softmax || compute.road == Road::Exact => Some(
+        RowForm::Cheap | RowForm::Softpp if compute.road == Road::Exact => Some(
             "It whitens the features of the landmarks, which exact rows do not have: choose Nyström rows.",
         ),
         RowForm::Cheap | RowForm::Softpp => None,
@@ -94,6 +104,7 @@ pub fn controls(ui: &mut Ui, settings: &mut Settings, facts: &PanelFacts) -> boo
     ui.set_max_width(ui.available_width() - SCROLL_WIDTH);
     let before = settings.clone();
     section(ui, "Attention", true, |ui| attention(ui, &mut settings.compute, facts));
+    section(ui, "Relative mask", true, |ui| relative::mask(ui, &mut settings.compute));
     section(ui, "Landmarks", true, |ui| landmarks(ui, settings, facts));
     section(ui, "Tokens and heads", false, |ui| tokens(ui, settings, facts));
     section(ui, "Appearance", true, |ui| appearance(ui, settings, facts));
@@ -118,9 +129,36 @@ fn attention(ui: &mut Ui, compute: &mut Compute, facts: &PanelFacts) {
             Choice::new(Similarity::Softmax, "Softmax", "softmax of q·k / √d: always exact."),
         ],
     );
-    let softmax = compute.similarity == Similarity::Softmax;
-    let mut road = if softmax { Road::Exact } else { compute.road };
-    let no_road = softmax.then_some("Softmax has no Nyström form here: its rows are exact.");
+    changed |= segments(
+        ui,
+        "Features",
+        "Linear attention: φ(q)·φ(k) over its sum, with a feature map φ in the place of a kernel.",
+        &mut compute.similarity,
+        &[
+            Choice::new(Similarity::Elu, "ELU+1", "φ(x) = elu(x) + 1: never zero, the safest."),
+            Choice::new(Similarity::Relu, "ReLU", "φ(x) = max(x, 0): a token can be all zeros."),
+            Choice::new(Similarity::Exponential, "exp", "φ(x) = exp(x)."),
+            Choice::new(
+                Similarity::FavorPlus,
+                "FAVOR+",
+                "Positive random features, which approximate softmax.",
+            ),
+        ],
+    );
+    if compute.similarity == Similarity::FavorPlus {
+        let default = f64::from(Compute::default().random_features);
+        let number = Number::along(8.0..=512.0, default).whole().logarithmic();
+        let number = number.limits(reals(&limits::RANDOM_FEATURES));
+        let hover = "Random features of FAVOR+: more come nearer to softmax.";
+        slider(ui, "Random", hover, &mut compute.random_features, &number);
+    }
+    let bandwidth_there = compute.similarity.has_bandwidth();
+    let mut road = if bandwidth_there { compute.road } else { Road::Exact };
+    let no_road = match compute.similarity {
+        Similarity::Softmax => Some("Softmax has no Nyström form here: its rows are exact."),
+        _ => (!bandwidth_there)
+            .then_some("Features make rows of a token in linear time: no landmarks are needed."),
+    };
     let roads = [
         Choice::new(Road::Nystrom, "Nyström", "Through landmarks: the cost grows linearly with the tokens.")
             .unless(no_road),
@@ -134,10 +172,13 @@ fn attention(ui: &mut Ui, compute: &mut Compute, facts: &PanelFacts) {
         note(ui, "Exact here: there are hardly more tokens than landmarks.");
     }
     // A form that ends with a change of kernel or road goes back to none, and a line says so.
-    if changed && let Some(problem) = form_problem(compute, compute.form) {
-        let text = format!("{} was set back to none. {problem}", form_name(compute.form));
-        ui.data_mut(|data| data.insert_temp(note_id, text));
-        compute.form = RowForm::None;
+    if changed {
+        ui.data_mut(|data| data.remove::<String>(note_id));
+        if let Some(problem) = form_problem(compute, compute.form) {
+            let text = format!("{} was set back to none. {problem}", form_name(compute.form));
+            ui.data_mut(|data| data.insert_temp(note_id, text));
+            compute.form = RowForm::None;
+        }
     }
     let forms = [
         (RowForm::None, "Kernel values as they are."),
@@ -155,12 +196,18 @@ fn attention(ui: &mut Ui, compute: &mut Compute, facts: &PanelFacts) {
     if let Some(text) = ui.data(|data| data.get_temp::<String>(note_id)) {
         note(ui, text);
     }
+    // Settings from elsewhere may ask for what does not exist.
+    if let Some(problem) = form_problem(compute, compute.form) {
+        let colour = ui.visuals().error_fg_color;
+        let text = egui::RichText::new(problem).size(small_print(ui)).color(colour);
+        ui.add(egui::Label::new(text).wrap());
+    }
     bandwidth(ui, compute, facts);
 }
 
 fn bandwidth(ui: &mut Ui, compute: &mut Compute, facts: &PanelFacts) {
-    if compute.similarity == Similarity::Softmax {
-        return note(ui, "Softmax has no bandwidth λ.");
+    if !compute.similarity.has_bandwidth() {
+        return note(ui, format!("{} has no bandwidth λ.", compute.similarity.name()));
     }
     let mean = facts.lambda.iter().sum::<f32>() / facts.lambda.len().max(1) as f32;
     let in_use = if mean > 0.0 && mean.is_finite() { mean } else { 1.0 };
@@ -227,8 +274,15 @@ fn landmarks(ui: &mut Ui, settings: &mut Settings, facts: &PanelFacts) {
         switch(ui, "Show on the picture", "Draws the landmarks' cells over the picture.", &mut settings.look.show_landmarks);
     });
     if exact {
-        drawn.response.on_hover_text("Exact rows have no landmarks: choose Nyström rows.");
-        note(ui, "Exact rows have no landmarks.");
+        let (hover, text) = match compute.feature_map() {
+            None => ("Exact rows have no landmarks: choose Nyström rows.", "Exact rows have no landmarks."),
+            Some(_) => (
+                "Rows of features have no landmarks: choose the Laplacian or the Gaussian kernel.",
+                "Rows of features have no landmarks.",
+            ),
+        };
+        drawn.response.on_hover_text(hover);
+        note(ui, text);
     }
 }
 

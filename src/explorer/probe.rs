@@ -1,9 +1,10 @@
 //! The numbers under the pointer: value, share and rank of a token in the row of the clicked query.
 
 use super::canvas::Canvas;
+use super::relative_mask;
 use super::snapshot::{Row, Snapshot};
 use super::widgets::small_print;
-use crate::numbers::{full, grouped, percent_decimals, percent_to};
+use crate::numbers::{full, grouped, percent_decimals, percent_to, significant};
 use crate::words::counted;
 use eframe::egui::{self, Pos2, Rect, RichText, Ui, Vec2};
 use glam::UVec2;
@@ -34,6 +35,10 @@ pub struct Probe {
     pub tokens: usize,
     /// Distance from the query, in tokens.
     pub distance: f64,
+    /// Rows below and columns right of the query.
+    pub offset: (i64, i64),
+    /// Weight under the mask of relative positions, where there is one.
+    pub weight: Option<f32>,
     /// Heads fused.
     pub fused: Entry,
     /// Every head.
@@ -77,6 +82,7 @@ pub fn describe(snapshot: &Snapshot, pixel: UVec2) -> Option<Probe> {
     let place = |token: usize| (token / cols, token % cols);
     let ((row, col), (query_row, query_col)) = (place(token), place(snapshot.query_token));
     let distance = (row as f64 - query_row as f64).hypot(col as f64 - query_col as f64);
+    let offset = (row as i64 - query_row as i64, col as i64 - query_col as i64);
     let Row { heads, fused } = &snapshot.row;
     Some(Probe {
         pixel,
@@ -85,6 +91,8 @@ pub fn describe(snapshot: &Snapshot, pixel: UVec2) -> Option<Probe> {
         col,
         tokens: fused.len(),
         distance,
+        offset,
+        weight: snapshot.mask_weights.as_ref().and_then(|weights| weights.get(token).copied()),
         fused: entry(fused, token)?,
         heads: heads.iter().filter_map(|head| entry(head, token)).collect(),
         exact: snapshot.exact_row.as_ref().and_then(|row| entry(&row.fused, token)),
@@ -126,6 +134,10 @@ pub fn ui(ui: &mut Ui, probe: &Probe) {
         false => format!("{:.1} tokens from the query", probe.distance),
     };
     ui.label(text(format!("Pixel {}, {} · {distance}", probe.pixel.x, probe.pixel.y)).weak());
+    if let Some(weight) = probe.weight {
+        let place = relative_mask::offset_in_words(probe.offset);
+        ui.label(text(format!("Mask weight {} · {place}", significant(f64::from(weight), 3))));
+    }
     let flags = probe.flags();
     if !flags.is_empty() {
         let colour = ui.visuals().warn_fg_color;

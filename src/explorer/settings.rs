@@ -1,8 +1,10 @@
 //! Everything a user can change: what is computed, and how it looks. One value, so that undo, sessions, exports and the
 //! command line all speak of the same thing.
 
-use crate::attention::{Attention, Landmarks, Normalisation};
+use crate::attention::{Attention, FeatureMap, Landmarks, Normalisation};
 use crate::error::{Error, Result};
+use crate::mask::MaskSpec;
+use crate::random::Projection;
 use crate::vision::grid::{DEFAULT_MAX_TOKENS, DEFAULT_PATCH, MAX_PATCH};
 use crate::vision::scene::{MapKernel, MapPath, RowNormalisation, SceneOptions};
 use serde::{Deserialize, Serialize};
@@ -21,6 +23,8 @@ pub mod limits {
     pub const TOKENS: RangeInclusive<u32> = 1..=4_194_304;
     /// Heads, as on the command line.
     pub const HEADS: RangeInclusive<u32> = 1..=64;
+    /// Random features of FAVOR+.
+    pub const RANDOM_FEATURES: RangeInclusive<u32> = 1..=1024;
     /// Share that is cut off at an end of the colours, in percent.
     pub const CUT_OFF: RangeInclusive<f64> = 0.0..=49.0;
 }
@@ -57,6 +61,34 @@ pub enum Similarity {
     Gaussian,
     /// softmax of q·k; exact only.
     Softmax,
+    /// φ(q)·φ(k) with φ(x) = elu(x) + 1.
+    Elu,
+    /// φ(q)·φ(k) with φ(x) = max(x, 0).
+    Relu,
+    /// φ(q)·φ(k) with φ(x) = exp(x).
+    Exponential,
+    /// φ(q)·φ(k) with positive random features, which approximate softmax.
+    FavorPlus,
+}
+
+impl Similarity {
+    /// Whether it has a bandwidth λ, and with it landmarks and two roads.
+    pub fn has_bandwidth(self) -> bool {
+        matches!(self, Self::Laplacian | Self::Gaussian)
+    }
+
+    /// Name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Laplacian => "Laplacian",
+            Self::Gaussian => "Gaussian",
+            Self::Softmax => "Softmax",
+            Self::Elu => "ELU + 1",
+            Self::Relu => "ReLU",
+            Self::Exponential => "exp",
+            Self::FavorPlus => "FAVOR+",
+        }
+    }
 }
 
 /// How rows are computed.
@@ -105,6 +137,11 @@ pub enum LandmarkKind {
 pub struct Compute {
     /// Similarity.
     pub similarity: Similarity,
+    /// Features of FAVOR+.
+    pub random_features: u32,
+    /// Mask of relative positions over the rows, saved as its text: `toeplitz:gauss,size=8,distance=l2`.
+    #[serde(with = "mask_text")]
+    pub mask: MaskSpec,
     /// Nyström or exact.
     pub road: Road,
     /// Normalisation.
@@ -131,6 +168,8 @@ impl Default for Compute {
     fn default() -> Self {
         Self {
             similarity: Similarity::default(),
+            random_features: Projection::default().features,
+            mask: MaskSpec::None,
             road: Road::default(),
             form: RowForm::default(),
             lambda: None,
@@ -247,14 +286,16 @@ impl Compute {
             let got = self.landmark_side;
             return Err(Error::value("side of the landmark grid", "1 to 44", got, "49 landmarks are side 7"));
         }
-        let kernel = match self.similarity {
-            Similarity::Laplacian => MapKernel::Laplacian,
-            Similarity::Gaussian => MapKernel::Gaussian,
-            Similarity::Softmax => MapKernel::Softmax,
+        let kernel = match (self.similarity, self.feature_map()) {
+            (_, Some(map)) => MapKernel::Feature(map),
+            (Similarity::Gaussian, _) => MapKernel::Gaussian,
+            (Similarity::Softmax, _) => MapKernel::Softmax,
+            _ => MapKernel::Laplacian,
         };
         let path = match self.road {
-            Road::Nystrom => MapPath::Auto,
-            Road::Exact => MapPath::Exact,
+            // Feature maps have one road.
+            Road::Exact if !matches!(kernel, MapKernel::Feature(_)) => MapPath::Exact,
+            _ => MapPath::Auto,
         };
         let normalisation = match self.form {
             RowForm::None => RowNormalisation::Map(Normalisation::None),
@@ -272,6 +313,7 @@ impl Compute {
             max_tokens: self.max_tokens,
             heads: self.heads,
             kernel,
+            mask: self.mask.clone(),
             path,
             normalisation,
             lambda: self.lambda,
@@ -280,8 +322,37 @@ impl Compute {
         })
     }
 
-    /// Whether rows of this form are exact whatever the road.
+    /// The feature map of the similarity, where it is one.
+    pub fn feature_map(&self) -> Option<FeatureMap> {
+        match self.similarity {
+            Similarity::Laplacian | Similarity::Gaussian | Similarity::Softmax => None,
+            Similarity::Elu => Some(FeatureMap::Elu1),
+            Similarity::Relu => Some(FeatureMap::Relu { projection: None }),
+            Similarity::Exponential => Some(FeatureMap::Exp),
+            Similarity::FavorPlus => {
+                let projection = Projection { features: self.random_features, ..Projection::default() };
+                Some(FeatureMap::FavorPlus { projection })
+            }
+        }
+    }
+
+    /// Whether rows are never computed through landmarks, whatever the road.
     pub fn must_be_exact(&self) -> bool {
-        self.similarity == Similarity::Softmax || self.form == RowForm::Sum
+        !self.similarity.has_bandwidth() || self.form == RowForm::Sum
+    }
+}
+
+/// Masks in sessions: the text that commands take.
+mod mask_text {
+    use super::MaskSpec;
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(mask: &MaskSpec, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(mask)
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(of: D) -> Result<MaskSpec, D::Error> {
+        String::deserialize(of)?.parse().map_err(D::Error::custom)
     }
 }

@@ -3,6 +3,7 @@
 use super::settings::{Compute, Look};
 use crate::backend::{DeviceInfo, Memory, Timings};
 use crate::graph::Schedule;
+use crate::kernels::mask::path::Plan;
 use crate::vision::grid::TokenGrid;
 use crate::vision::palette::Palette;
 use glam::UVec2;
@@ -24,6 +25,10 @@ pub struct Needs {
     pub parity: bool,
     /// Times of every pass.
     pub passes: bool,
+    /// The row without the mask of relative positions, and which way masked attention would go.
+    pub mask: bool,
+    /// Masked attention of all tokens, for the rows that its noise guard flags.
+    pub guard: bool,
 }
 
 impl Needs {
@@ -37,6 +42,8 @@ impl Needs {
             distances: self.distances || other.distances,
             parity: self.parity || other.parity,
             passes: self.passes || other.passes,
+            mask: self.mask || other.mask,
+            guard: self.guard || other.guard,
         }
     }
 }
@@ -50,6 +57,8 @@ pub enum LayerId {
     Head(usize),
     /// The exact row, heads fused.
     Exact,
+    /// The row without the mask of relative positions, heads fused.
+    Unmasked,
     /// Computed less exact, heads fused.
     Error,
     /// Computed less the f64 reference of the same computation, heads fused.
@@ -151,6 +160,44 @@ pub struct Parity {
     pub seconds: f64,
 }
 
+/// Which way masked linear attention of all tokens goes under the mask of relative positions.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MaskWay {
+    /// The similarity is no feature map: rows are weighed entry by entry, and attention has no faster form.
+    NoFeatures,
+    /// Scans, in linear time.
+    Scan,
+    /// The f64 reference, which goes pair by pair.
+    Reference,
+    /// A table, by the cheaper of two ways.
+    Table {
+        /// Estimated costs of one head, and the cheaper way.
+        plan: Plan,
+        /// Tokens of a square grid from which on transforms cost less under this mask; `None` where they never do.
+        crossover: Option<u64>,
+        /// Features r.
+        features: u32,
+        /// Value columns e.
+        columns: u32,
+    },
+}
+
+/// What the noise guard of the Fourier way said.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Guard {
+    /// Rows that were computed again, and rows in all, of all heads.
+    Measured {
+        /// Flagged rows.
+        flagged: u64,
+        /// Rows in all.
+        rows: u64,
+        /// Whether the Fourier way was forced, where pairs are cheaper.
+        forced: bool,
+    },
+    /// Not run, and why.
+    NotMeasured(String),
+}
+
 /// The engine's answer to a request.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -196,7 +243,15 @@ pub struct Snapshot {
     pub parity: Option<Arc<Parity>>,
     /// Why there is no parity although it was asked for.
     pub no_parity: Option<String>,
-    /// Keys that the mask hides from the query; `None` where no mask is in force.
+    /// The row without the mask of relative positions, where there is one and it was asked for.
+    pub unmasked_row: Option<Row>,
+    /// Weight of every key under the mask of relative positions, `[token]`; `None` where there is no mask.
+    pub mask_weights: Option<Arc<Vec<f32>>>,
+    /// Which way masked attention goes, where asked for and there is a mask.
+    pub mask_way: Option<MaskWay>,
+    /// The noise guard, where asked for and there is a mask.
+    pub guard: Option<Arc<Guard>>,
+    /// Keys that the painted mask hides from the query; `None` where no mask is in force.
     pub hidden_keys: Option<usize>,
     /// Tokens that outshine all others in the fused row.
     pub sinks: Vec<usize>,
@@ -218,7 +273,7 @@ pub struct Snapshot {
 pub const SEES_NOTHING: &str = "the mask hides every token from the clicked one";
 
 impl Snapshot {
-    /// Whether a mask hides every token from the clicked one: then there is no row and no picture of it.
+    /// Whether masks hide every token from the clicked one: then there is no row and no picture of it.
     pub fn sees_nothing(&self) -> bool {
         self.hidden_keys.is_some_and(|hidden| hidden >= self.grid.tokens())
     }

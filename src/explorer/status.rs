@@ -1,9 +1,11 @@
 //! The status bar: what computes, how much, how fast, how exactly, and what is going on, in one line that never moves.
 
+use super::relative_mask;
 use super::snapshot::Snapshot;
 use super::widgets::{badge, small_print};
 use crate::backend::{DeviceInfo, DeviceKind, TimingSource};
 use crate::graph::human_bytes;
+use crate::mask::MaskSpec;
 use crate::numbers::{grouped, percent, seconds};
 use crate::words::{counted, plural};
 use eframe::egui::{self, Align, Layout, RichText, Ui};
@@ -59,9 +61,13 @@ pub struct StatusFacts {
     pub copied: bool,
     /// Token grid: columns, rows.
     pub tokens: Option<(usize, usize)>,
-    /// Landmarks; 0 on the exact road.
+    /// Landmarks; 0 where there are none.
     pub landmarks: Option<u32>,
-    /// Keys that a mask hides from the query; `None` where none is in force.
+    /// Random features of the rows, where they are made of such.
+    pub random_features: Option<u32>,
+    /// The mask of relative positions, in words; `None` where there is none.
+    pub mask: Option<String>,
+    /// Keys that the painted mask hides from the query; `None` where none is in force.
     pub hidden_keys: Option<usize>,
     /// Milliseconds on the device.
     pub device_ms: Option<f64>,
@@ -98,6 +104,8 @@ impl StatusFacts {
             copied: !s.on_window_device,
             tokens: Some((s.grid.cols(), s.grid.rows())),
             landmarks: Some(s.landmarks),
+            random_features: (!s.exact && s.landmarks == 0).then_some(s.compute.random_features),
+            mask: (s.compute.mask != MaskSpec::None).then(|| relative_mask::in_words(&s.compute.mask)),
             hidden_keys: s.hidden_keys,
             device_ms: ran.then_some(1e3 * seconds),
             timing: Some(if steps.is_empty() { TimingSource::Wall } else { s.timings.source }),
@@ -239,10 +247,21 @@ fn items(facts: &StatusFacts) -> Vec<(String, String)> {
         );
         item(&text, "Columns and rows of tokens over the picture.");
     }
-    match facts.landmarks {
-        Some(0) => item("exact rows", "The query meets every key."),
-        Some(count) => item(&counted(count, "landmark", "landmarks"), "Rows are computed through these."),
-        None => {}
+    match (facts.random_features, facts.landmarks) {
+        (Some(count), _) => {
+            item(&counted(count, "random feature", "random features"), "Rows approximate softmax by these.");
+        }
+        (_, Some(0)) => item("exact rows", "The query meets every key."),
+        (_, Some(count)) => {
+            item(&counted(count, "landmark", "landmarks"), "Rows are computed through these.");
+        }
+        _ => {}
+    }
+    if let Some(mask) = &facts.mask {
+        item(
+            mask,
+            "Mask of relative positions: it weighs keys by how far, and where, they lie from the query.",
+        );
     }
     if let (Some(hidden), Some((cols, rows))) = (facts.hidden_keys, facts.tokens) {
         let text =

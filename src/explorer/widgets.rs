@@ -309,9 +309,9 @@ pub fn segments<T: PartialEq + Clone>(
         let gap = 2.0;
         ui.spacing_mut().item_spacing.x = gap;
         ui.spacing_mut().button_padding.x = 2.0;
-        let count = choices.len().max(1) as f32;
-        let width = ((ui.available_width() - gap * (count - 1.0)) / count).floor();
-        for item in choices {
+        let names: Vec<f32> = choices.iter().map(|item| name_width(ui, &item.name)).collect();
+        let room = ui.available_width() - gap * (names.len().max(1) as f32 - 1.0);
+        for (item, width) in choices.iter().zip(shared_room(&names, room)) {
             let chosen = item.value == *value;
             let button = egui::Button::selectable(chosen, item.name.as_str())
                 .frame_when_inactive(true)
@@ -333,6 +333,23 @@ pub fn segments<T: PartialEq + Clone>(
         }
     });
     changed
+}
+
+/// Width of a name on a button, its borders included.
+fn name_width(ui: &Ui, name: &str) -> f32 {
+    let font = TextStyle::Button.resolve(ui.style());
+    let galley = ui.fonts_mut(|fonts| fonts.layout_no_wrap(name.to_string(), font, Color32::PLACEHOLDER));
+    galley.size().x + 2.0 * ui.spacing().button_padding.x + 2.0
+}
+
+/// Widths of buttons side by side: equal ones, unless a name needs more and others can spare it.
+fn shared_room(names: &[f32], room: f32) -> Vec<f32> {
+    let count = names.len().max(1) as f32;
+    let (equal, needed) = ((room / count).floor(), names.iter().sum::<f32>());
+    if names.iter().all(|name| *name <= equal) || needed > room {
+        return vec![equal; names.len()];
+    }
+    names.iter().map(|name| (name + (room - needed) / count).floor()).collect()
 }
 
 /// A switch over the whole width; whether it changed.
@@ -497,6 +514,14 @@ fn script(letter: char) -> Option<(char, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_names_take_from_what_short_ones_leave() {
+        assert_eq!(shared_room(&[30.0, 20.0], 100.0), [50.0, 50.0]);
+        assert_eq!(shared_room(&[70.0, 20.0], 100.0), [75.0, 25.0]);
+        assert_eq!(shared_room(&[90.0, 80.0], 100.0), [50.0, 50.0], "no room for both");
+        assert!(shared_room(&[], 100.0).is_empty());
+    }
 
     #[test]
     fn a_place_on_a_logarithmic_rail_goes_there_and_back() {

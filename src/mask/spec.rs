@@ -188,6 +188,63 @@ impl MaskSpec {
     }
 }
 
+impl MaskSpec {
+    /// The weights that query number `query` of a grid (`[n]` or `[rows, cols]`) gives to all keys, in raster order: a row of the mask,
+    /// without its table. O(n).
+    ///
+    /// Errors: as [`Self::table`]; a grid of three axes under a stencil; a query that is not on the grid.
+    pub fn row(&self, sides: &[u32], query: u32) -> Result<Vec<f32>> {
+        let n = grid(sides)?;
+        // Sizes and weights are looked at where the table of one token is made.
+        self.table(&[1, 1])?;
+        let tokens: u32 = n.iter().product();
+        if query >= tokens {
+            let remedy = "number tokens from 0 in raster order";
+            return Err(Error::value("query of a mask's row", format!("below {tokens}"), query, remedy));
+        }
+        let place = |token: u32| [token / (n[1] * n[2]), token / n[2] % n[1], token % n[2]].map(i64::from);
+        let own = place(query);
+        let offset = |key: u32| {
+            let key = place(key);
+            [0, 1, 2].map(|axis| own[axis] - key[axis])
+        };
+        Ok((0..tokens).map(|key| self.at(n, offset(key))).collect())
+    }
+
+    /// Weight at an offset, query − key, on a grid of sides `n`; sizes and weights as they are, not looked at.
+    pub(crate) fn at(&self, n: [u32; 3], offset: [i64; 3]) -> f32 {
+        // As tables are wrapped: each axis takes the shorter way, −n/2 … n/2.
+        let near = |torus: bool| {
+            [0, 1, 2].map(|axis| {
+                let (side, half) = (i64::from(n[axis]), i64::from(n[axis] / 2));
+                if torus { (offset[axis] + half).rem_euclid(side) - half } else { offset[axis] }
+            })
+        };
+        let before = |causal: bool| if causal && offset < [0, 0, 0] { 0.0 } else { 1.0 };
+        let raster = || {
+            let [_, rows, cols] = n.map(f64::from);
+            (offset[0] as f64 * rows + offset[1] as f64) * cols + offset[2] as f64
+        };
+        let weight = match self {
+            Self::None => 1.0,
+            Self::Causal => before(true),
+            Self::Decay { gamma, both } => match raster() {
+                distance if distance < 0.0 && !both => 0.0,
+                distance => gamma.powf(distance.abs()),
+            },
+            Self::Separable { rows, cols } => {
+                (-(offset[1].abs() as f64) / rows - offset[2].abs() as f64 / cols).exp()
+            }
+            Self::Toeplitz(t) => t.profile.at(t.distance.of(near(t.torus)), t.size) * before(t.causal),
+            Self::Stencil(s) => {
+                let [_, b, c] = near(s.torus);
+                s.at(-b, -c) * before(s.causal)
+            }
+        };
+        weight as f32
+    }
+}
+
 fn names<T>(list: &[(&str, T)]) -> String {
     list.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
@@ -370,6 +427,41 @@ mod tests {
             "toeplitz".parse::<MaskSpec>().expect("defaults"),
             MaskSpec::Toeplitz(ToeplitzSpec::default())
         );
+    }
+
+    #[test]
+    fn a_row_is_that_of_the_table() {
+        for text in [
+            "none",
+            "causal",
+            "decay:0.9",
+            "decay:0.7,both",
+            "decay:0",
+            "separable:rows=2,cols=0.5",
+            "toeplitz:gauss,size=2,distance=l2",
+            "toeplitz:triangle,size=3,distance=l1,torus",
+            "toeplitz:window,size=1,distance=linf,torus,causal",
+            "toeplitz:exp,size=1.5,causal",
+            "stencil:3x5,0/1/2/3/4/5/6/7/8/9/10/11/12/13/14",
+            "stencil:3x3,1/2/3/4/5/6/7/8/9,torus",
+            "stencil:3x3,1/2/3/4/5/6/7/8/9,torus,causal",
+        ] {
+            let spec: MaskSpec = text.parse().expect(text);
+            for sides in [vec![1], vec![7], vec![1, 6], vec![4, 5], vec![3, 2]] {
+                let table = spec.table(&sides).expect(text);
+                let tokens: u32 = sides.iter().product();
+                for query in 0..tokens {
+                    let row = spec.row(&sides, query).expect(text);
+                    let wanted: Vec<f32> = (0..tokens).map(|key| table.weight(0, query, key)).collect();
+                    assert_eq!(row, wanted, "{text} on {sides:?}, query {query}");
+                }
+            }
+        }
+        assert!(MaskSpec::Causal.row(&[2, 2], 4).expect_err("no such token").to_string().contains("below 4"));
+        let size = MaskSpec::Separable { rows: 2.0, cols: 2.0 };
+        assert!(size.row(&[2, 2], 0).is_ok());
+        let broken = MaskSpec::Toeplitz(ToeplitzSpec { size: 0.0, ..ToeplitzSpec::default() });
+        assert!(broken.row(&[2, 2], 0).is_err());
     }
 
     #[test]

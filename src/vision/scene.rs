@@ -6,7 +6,7 @@
 
 mod rows;
 
-pub(crate) use rows::{MaskInputs, RecordedRows, RowPlan, RowsAsked, plan_rows, record_rows};
+pub(crate) use rows::{MaskInputs, RecordedRows, RowPlan, RowsAsked, plan_rows, record_mapped, record_rows};
 
 use super::bandwidth::{DEFAULT_MEAN_KERNEL, MAX_LAMBDA_TOKENS, Metric, default_lambda};
 use super::features::{FeatureBasis, FeatureError, FeatureOptions, sample_indices, token_place};

@@ -3,7 +3,7 @@
 use super::dialogs::{Decision, Purpose};
 use super::{Action, App};
 use crate::explorer::settings::{Colours, Fusion, Range, Settings};
-use crate::explorer::{arrays_source, command, export, session};
+use crate::explorer::{arrays_source, command, export, relative_mask, session};
 use crate::source::{self, Kind, built_in};
 use eframe::egui;
 use std::path::{Path, PathBuf};
@@ -103,6 +103,13 @@ impl App {
             }
             Action::NormaliseRange => look.range = Range::Fit,
             Action::FlagBad => look.flag_bad = !look.flag_bad,
+            Action::CycleRelativeMask => {
+                let compute = &mut self.document.settings.compute;
+                let next = relative_mask::next(&compute.mask);
+                if let Some(text) = relative_mask::set(compute, next) {
+                    self.tell(text);
+                }
+            }
             Action::Landmarks => look.show_landmarks = !look.show_landmarks,
             Action::MeanOfHeads => look.fusion = Fusion::Mean,
             Action::Head(head) => look.fusion = Fusion::Head(usize::from(head)),

@@ -8,6 +8,7 @@ use crate::backend::{Backend as _, DeviceInfo, Program, Timings};
 use crate::error::{Error, Result};
 use crate::explorer::settings::Device;
 use crate::graph::Graph;
+use crate::kernel::Caps;
 use crate::tensor::{HostTensor, Tensor};
 
 /// Pipelines that are kept while no stage needs them: those of a handful of settings to go back to. Each takes a software driver
@@ -87,6 +88,14 @@ impl Machine {
         match self {
             Self::Wgpu(backend, _) => backend.info(),
             Self::Cpu => CpuBackend.info(),
+        }
+    }
+
+    /// What costs are reckoned with; `None` for the reference.
+    pub(super) fn caps(&self) -> Option<&Caps> {
+        match self {
+            Self::Wgpu(backend, _) => Some(backend.caps()),
+            Self::Cpu => None,
         }
     }
 

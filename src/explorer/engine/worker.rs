@@ -6,6 +6,7 @@
 
 mod analyses;
 mod features;
+mod relative_mask;
 mod rows;
 
 use super::machine::{Machine, Window};
@@ -14,7 +15,7 @@ use super::{Answer, Request, Shared};
 use crate::backend::{Memory, TimingSource, Timings};
 use crate::error::Error;
 use crate::explorer::settings::Device;
-use crate::explorer::snapshot::{Distances, LayerId, Needs, Parity, Row, Snapshot, Trace};
+use crate::explorer::snapshot::{Distances, Guard, LayerId, Needs, Parity, Row, Snapshot, Trace};
 use crate::vision::scene::{self, NoTwin, SceneError};
 use features::{Chosen, Features};
 use rows::{Inputs, Ran, Rows, inverse_notice, landmark_cells};
@@ -69,6 +70,7 @@ pub(super) struct Worker {
     trace: Option<(Inputs, f32, Arc<Vec<Trace>>)>,
     distances: Option<(u64, Vec<f32>, Arc<Vec<Distances>>)>,
     parity: Option<(Inputs, Arc<Parity>)>,
+    guard: Option<(relative_mask::GuardKey, Arc<Guard>)>,
 }
 
 impl Worker {
@@ -86,6 +88,7 @@ impl Worker {
             trace: None,
             distances: None,
             parity: None,
+            guard: None,
         }
     }
 
@@ -144,6 +147,8 @@ impl Worker {
     /// Everything on a device that is gone.
     fn forget(&mut self) {
         (self.machine, self.features, self.rows, self.ran) = (None, None, None, None);
+        // What is found beside the map tells of the device, too.
+        self.guard = None;
     }
 
     fn answer(&mut self, number: u64, request: &Request, since: Instant) -> Result<(), Stop> {
@@ -164,7 +169,8 @@ impl Worker {
         }
         let mut snapshot = self.snapshot(number, request)?;
         snapshot.latency = since.elapsed();
-        let later = request.needs.trace || request.needs.distances || request.needs.parity;
+        let needs = request.needs;
+        let later = needs.trace || needs.distances || needs.parity || needs.guard;
         let cached = self.attach(&mut snapshot, request);
         self.paint_parity(&mut snapshot, request)?;
         self.put(Answer::Found(Arc::new(snapshot.clone())));
@@ -185,6 +191,10 @@ impl Worker {
         if request.needs.parity {
             self.shared.working_on("asking the f64 reference", since);
             self.make_parity(&snapshot, &mut watch)?;
+        }
+        if needs.guard {
+            self.shared.working_on("measuring the noise guard", since);
+            self.make_guard(request, &mut watch)?;
         }
         snapshot.layers.retain(|layer| layer.id != LayerId::Parity);
         self.attach(&mut snapshot, request);
@@ -215,7 +225,11 @@ impl Worker {
         let look = &request.look;
         let fused = ranges::fused(&ran.row, look.fusion);
         let exact = ran.exact.as_ref().map(|heads| ranges::fused(heads, look.fusion));
-        let layers = rows.paint(&machine, &self.window, request, (&ran.row, &fused), exact.as_deref())?;
+        let tokens = features.grid.tokens();
+        let unmasked = if request.needs.mask { rows.read_unmasked(tokens)? } else { None };
+        let unmasked = unmasked.map(|heads| Row { fused: ranges::fused(&heads, look.fusion), heads });
+        let others = (exact.as_deref(), unmasked.as_ref().map(|row| row.fused.as_slice()));
+        let layers = rows.paint(&machine, &self.window, request, (&ran.row, &fused), others)?;
         let mut memory = Memory::default();
         for part in [features.stage.program().memory(), rows.stage.program().memory()] {
             memory.transient += part.transient;
@@ -223,9 +237,9 @@ impl Worker {
             memory.external += part.external;
             memory.staging += part.staging;
         }
-        let cells = match rows.exact {
-            true => Vec::new(),
-            false => landmark_cells(&request.compute, &features.grid)?,
+        let cells = match rows.landmarks {
+            0 => Vec::new(),
+            _ => landmark_cells(&request.compute, &features.grid)?,
         };
         let mut notices = features.notices.clone();
         notices.extend(rows.notice.clone());
@@ -245,6 +259,10 @@ impl Worker {
             )),
             (None, None) => None,
         };
+        let mask_way = match request.needs.mask {
+            true => relative_mask::way(&request.compute, features, &machine)?,
+            false => None,
+        };
         let relative_error = exact.as_ref().map(|e| scene::relative_error(&fused, e));
         Ok(Snapshot {
             request: number,
@@ -259,6 +277,10 @@ impl Worker {
             landmarks: rows.landmarks,
             landmark_cells: cells,
             exact: rows.exact,
+            unmasked_row: unmasked,
+            mask_weights: ran.weights.clone(),
+            mask_way,
+            guard: None,
             hidden_keys: ran.inputs.keep.as_ref().map(|keys| keys.iter().filter(|key| **key == 0).count()),
             sinks: ranges::sinks(&fused),
             row: Row { heads: ran.row.clone(), fused },
@@ -288,17 +310,22 @@ impl Worker {
         let lambda = self.bandwidths(&request.compute, &options)?;
         let features = self.features.as_mut().ok_or(Stop::GaveWay)?;
         let plan = scene::plan_rows(&options, &features.grid)?;
-        let cells = match plan.exact {
-            true => Vec::new(),
-            false => landmark_cells(&request.compute, &features.grid)?,
+        let cells = match plan.landmarks {
+            0 => Vec::new(),
+            _ => landmark_cells(&request.compute, &features.grid)?,
         };
         let why = crate::explorer::snapshot::SEES_NOTHING;
+        let token = features.grid.token_at(request.query).map_err(SceneError::from)?;
+        let mask_way = match request.needs.mask {
+            true => relative_mask::way(&request.compute, features, &machine)?,
+            false => None,
+        };
         Ok(Snapshot {
             request: number,
             compute: request.compute.clone(),
             look: request.look.clone(),
             query: request.query,
-            query_token: features.grid.token_at(request.query).map_err(SceneError::from)?,
+            query_token: token,
             grid: features.grid.clone(),
             device: machine.info(),
             on_window_device: machine.draws(),
@@ -306,6 +333,10 @@ impl Worker {
             landmarks: plan.landmarks,
             landmark_cells: cells,
             exact: plan.exact,
+            unmasked_row: None,
+            mask_weights: rows::weights_of(&request.compute.mask, &features.grid, token)?,
+            mask_way,
+            guard: None,
             hidden_keys: Some(features.grid.tokens()),
             sinks: Vec::new(),
             row: Row::default(),
@@ -340,17 +371,22 @@ impl Worker {
                 == (ran.inputs.features, &ran.inputs.lambda, &ran.inputs.keep)
                 && *epsilon == request.compute.epsilon
         });
-        snapshot.trace = trace.filter(|_| needs.trace && !snapshot.exact).map(|(_, _, t)| Arc::clone(t));
+        snapshot.trace =
+            trace.filter(|_| needs.trace && snapshot.landmarks > 0).map(|(_, _, t)| Arc::clone(t));
         let distances = self.distances.as_ref();
         let distances = distances
             .filter(|(version, lambda, _)| *version == ran.inputs.features && *lambda == ran.inputs.lambda);
         snapshot.distances = distances.filter(|_| needs.distances).map(|(_, _, d)| Arc::clone(d));
         let parity = self.parity.as_ref().filter(|(inputs, _)| *inputs == ran.inputs);
         snapshot.parity = parity.filter(|_| needs.parity).map(|(_, p)| Arc::clone(p));
+        let key = relative_mask::GuardKey::of(request, &ran.inputs);
+        let guard = self.guard.as_ref().filter(|(found, _)| key.as_ref() == Some(found));
+        snapshot.guard = guard.filter(|_| needs.guard).map(|(_, guard)| Arc::clone(guard));
         let missing = Needs {
-            trace: needs.trace && snapshot.trace.is_none() && !snapshot.exact,
+            trace: needs.trace && snapshot.trace.is_none() && snapshot.landmarks > 0,
             distances: needs.distances && snapshot.distances.is_none(),
             parity: needs.parity && snapshot.parity.is_none() && snapshot.no_parity.is_none(),
+            guard: needs.guard && key.is_some() && snapshot.guard.is_none(),
             ..Needs::default()
         };
         missing == Needs::default()

@@ -1,7 +1,9 @@
-//! What the numbers of a session may be: a file with any other is refused whole, with the field's name, instead of failing
+//! What the numbers of a session, and its mask in words, may be: a file with any other is refused whole, with the field's name, instead of failing
 //! later where it is computed.
 
+use crate::error::Error;
 use crate::explorer::settings::{Compute, limits};
+use crate::mask::MaskSpec;
 use serde_json::Value;
 use std::ops::RangeInclusive;
 
@@ -57,6 +59,7 @@ fn fields() -> Vec<(&'static str, Allowed)> {
     let largest = f64::from(f32::MAX);
     vec![
         ("document.settings.compute.lambda", Allowed::PositiveOrNull),
+        ("document.settings.compute.random_features", whole(limits::RANDOM_FEATURES)),
         ("document.settings.compute.landmark_side", whole(limits::LANDMARK_SIDE)),
         ("document.settings.compute.epsilon", Allowed::Positive),
         ("document.settings.compute.patch", whole(limits::PATCH)),
@@ -71,13 +74,30 @@ fn fields() -> Vec<(&'static str, Allowed)> {
     ]
 }
 
-/// The first number of a session that is out of its range; `None` where all are fine.
+/// Where the mask of relative positions stands.
+const MASK: &str = "document.settings.compute.mask";
+
+/// The first number or mask of a session that is out of its range; `None` where all are fine.
 pub(super) fn wrong_number(session: &Value) -> Option<Wrong> {
     let at = |field: &str| session.pointer(&format!("/{}", field.replace('.', "/")));
     let wrong = fields().into_iter().find_map(|(field, allowed)| {
         let value = at(field).filter(|value| !allowed.has(value))?;
         Some(Wrong { field, expected: allowed.words(), got: value.to_string() })
     });
+    let mask = || {
+        let text = at(MASK)?;
+        let expected = "a mask in words, such as toeplitz:gauss,size=8".to_string();
+        let wrong = |expected, got| Some(Wrong { field: MASK, expected, got });
+        let Some(words) = text.as_str() else { return wrong(expected, text.to_string()) };
+        match words.parse::<MaskSpec>() {
+            Ok(_) => None,
+            Err(Error::Value { what, expected, .. }) => {
+                wrong(format!("{what}: {expected}"), format!("{words:?}"))
+            }
+            Err(_) => wrong(expected, format!("{words:?}")),
+        }
+    };
+    let wrong = wrong.or_else(mask);
     // A head that is not there could only be told when it is drawn.
     let head = at("document.settings.look.fusion.Head").and_then(Value::as_u64);
     let heads =

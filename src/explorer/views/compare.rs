@@ -89,11 +89,16 @@ fn figures(ui: &mut egui::Ui, space: Rect, snapshot: &Snapshot) {
     let shares = [snapshot.relative_error.unwrap_or(f64::NAN), worst / largest, mean / largest];
     let decimals = percent_decimals(shares);
     let [relative, worst, mean] = shares.map(|share| percent_to(share, decimals));
+    let features = snapshot.compute.random_features;
+    let (source, count, more) = match snapshot.landmarks {
+        0 => ("Random features", features, "features"),
+        landmarks => ("Landmarks", landmarks, "landmarks"),
+    };
     let rows = [
         ("Relative error", relative),
         ("Largest deviation", format!("{worst} of the largest value")),
         ("Mean deviation", format!("{mean} of the largest value")),
-        ("Landmarks", snapshot.landmarks.to_string()),
+        (source, count.to_string()),
     ];
     let mut ui = ui.new_child(egui::UiBuilder::new().max_rect(space.shrink(24.0)));
     egui::Grid::new(ui.scope_id().with("figures")).num_columns(2).spacing([16.0, 6.0]).show(&mut ui, |ui| {
@@ -104,9 +109,8 @@ fn figures(ui: &mut egui::Ui, space: Rect, snapshot: &Snapshot) {
         }
     });
     ui.add_space(8.0);
-    ui.weak(
-        "Relative error: ‖approximate − exact‖ / ‖exact‖ of the fused row. More landmarks make it smaller.",
-    );
+    let meaning = "Relative error: ‖approximate − exact‖ / ‖exact‖ of the fused row.";
+    ui.weak(format!("{meaning} More {more} make it smaller."));
 }
 
 /// A reason as a sentence.

@@ -55,8 +55,16 @@ impl View for Convergence {
                 return plots::nothing_seen(ui);
             }
             if snapshot.landmarks == 0 {
-                let hint = "These rows are exact: no landmarks, so no matrix to invert. Choose the Nyström road to \
-                            see its inverse converge.";
+                let hint = match snapshot.compute.similarity.has_bandwidth() {
+                    true => {
+                        "These rows are exact: no landmarks, so no matrix to invert. Choose the Nyström road to see \
+                         its inverse converge."
+                    }
+                    false => {
+                        "These rows need no landmarks, so there is no matrix to invert. Choose the Laplacian or the \
+                         Gaussian kernel and the Nyström road to see its inverse converge."
+                    }
+                };
                 return plots::empty(ui, "Nothing to invert", hint);
             }
             match snapshot.trace.as_deref().map(Vec::as_slice) {

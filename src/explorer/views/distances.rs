@@ -214,12 +214,15 @@ impl DistancesView {
             });
         });
         ui.add_space(2.0);
-        let softmax = snapshot.compute.similarity == Similarity::Softmax;
+        let similarity = snapshot.compute.similarity;
+        let unused = match similarity.has_bandwidth() {
+            true => String::new(),
+            false => format!(" {} itself knows no distance.", similarity.name()),
+        };
         let note = format!(
             "{} pairs of different tokens; the axes end where all but 0.5 % of them lie. A dashed curve is the other \
-             kernel at pairs of the same rank.{}",
-            grouped(found.pairs as f64),
-            if softmax { " Softmax itself knows no distance." } else { "" }
+             kernel at pairs of the same rank.{unused}",
+            grouped(found.pairs as f64)
         );
         ui.label(plots::caption(note));
     }
@@ -268,7 +271,7 @@ fn table(ui: &mut egui::Ui, sides: [&Side<'_>; 2], in_use: Similarity) {
             let used = match in_use {
                 Similarity::Laplacian => side.series == Series::Main,
                 Similarity::Gaussian => side.series == Series::Other,
-                Similarity::Softmax => false,
+                _ => false,
             };
             let name = RichText::new(side.name).color(side.series.colour(ui.visuals())).strong();
             ui.horizontal(|ui| {

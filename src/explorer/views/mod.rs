@@ -11,6 +11,7 @@ pub mod mask_topology;
 mod parity;
 pub mod picture;
 mod plots;
+mod relative_mask;
 mod schedule;
 
 use super::canvas::Canvas;
@@ -94,6 +95,7 @@ pub fn views() -> Vec<Box<dyn View>> {
         Box::<schedule::ScheduleView>::default(),
         Box::<parity::ParityView>::default(),
         Box::new(mask_topology::MaskTopology::default()),
+        Box::<relative_mask::RelativeMask>::default(),
     ]
 }
 

@@ -172,6 +172,29 @@ fn colour_of(layer: &Layer, t: f64) -> Color32 {
 
 /// The colour map with the numbers at its ends, at the lower left of the picture; where it was drawn, if there is room.
 fn colour_bar(painter: &egui::Painter, layer: &Layer, reference: bool) -> Option<Rect> {
+    let end = |x: f32| match layer.log {
+        true => significant(10.0_f64.powf(f64::from(x)), 2),
+        false => significant(f64::from(x), 2),
+    };
+    let middle = match (reference, layer.log, layer.id) {
+        (true, ..) => "reference",
+        (false, true, _) => "log scale",
+        (false, false, LayerId::Error) => "approximate − exact",
+        (false, false, LayerId::Parity) => "device − reference",
+        (false, false, LayerId::Exact) => "exact",
+        _ => "",
+    };
+    bar_of(painter, |t| colour_of(layer, t), [end(layer.range.0), end(layer.range.1)], middle)
+}
+
+/// A bar of the colours at 0…1 with words below its ends and its middle, at the lower left of a picture; where it was drawn, if
+/// there is room.
+pub fn bar_of(
+    painter: &egui::Painter,
+    colour: impl Fn(f64) -> Color32,
+    [low, high]: [String; 2],
+    middle: &str,
+) -> Option<Rect> {
     const STEPS: usize = 48;
     let clip = painter.clip_rect();
     let size = vec2((clip.width() - 40.0).clamp(60.0, 180.0), 8.0);
@@ -184,7 +207,7 @@ fn colour_bar(painter: &egui::Painter, layer: &Layer, reference: bool) -> Option
     let mut mesh = Mesh::default();
     for step in 0..=STEPS {
         let t = step as f32 / STEPS as f32;
-        let (x, colour) = (bar.left() + t * bar.width(), colour_of(layer, f64::from(t)));
+        let (x, colour) = (bar.left() + t * bar.width(), colour(f64::from(t)));
         mesh.colored_vertex(pos2(x, bar.top()), colour);
         mesh.colored_vertex(pos2(x, bar.bottom()), colour);
         if step > 0 {
@@ -195,24 +218,10 @@ fn colour_bar(painter: &egui::Painter, layer: &Layer, reference: bool) -> Option
     }
     painter.add(Shape::mesh(mesh));
     let font = FontId::proportional(11.0);
-    let end = |x: f32| match layer.log {
-        true => significant(10.0_f64.powf(f64::from(x)), 2),
-        false => significant(f64::from(x), 2),
-    };
     let below = bar.bottom() + 3.0;
-    let ends =
-        [(bar.left(), Align2::LEFT_TOP, layer.range.0), (bar.right(), Align2::RIGHT_TOP, layer.range.1)];
-    let [low, high] = ends.map(|(x, align, value)| {
-        painter.text(pos2(x, below), align, end(value), font.clone(), Color32::WHITE)
-    });
-    let middle = match (reference, layer.log, layer.id) {
-        (true, ..) => "reference",
-        (false, true, _) => "log scale",
-        (false, false, LayerId::Error) => "approximate − exact",
-        (false, false, LayerId::Parity) => "device − reference",
-        (false, false, LayerId::Exact) => "exact",
-        _ => "",
-    };
+    let ends = [(bar.left(), Align2::LEFT_TOP, low), (bar.right(), Align2::RIGHT_TOP, high)];
+    let [low, high] = ends
+        .map(|(x, align, words)| painter.text(pos2(x, below), align, words, font.clone(), Color32::WHITE));
     let middle = painter.layout_no_wrap(middle.to_owned(), font, Color32::WHITE);
     let at = pos2(bar.center().x - middle.size().x / 2.0, below);
     // Numbers come first where there is no room for all.

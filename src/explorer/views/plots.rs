@@ -121,7 +121,7 @@ pub(super) fn nothing_seen(ui: &mut egui::Ui) {
     empty(
         ui,
         "No row from here",
-        "The mask hides every token from the clicked one: erase some of it, or click elsewhere.",
+        "The mask hides every token from the clicked one: change it, or click elsewhere.",
     );
 }
 

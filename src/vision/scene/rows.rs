@@ -221,18 +221,20 @@ fn sums_to_one(options: &SceneOptions) -> bool {
     by_kernel || options.normalisation == RowNormalisation::Sum
 }
 
-/// Rows φ(q)·φ(k) over their sums: `clicked` `[1, h, r, d]`.
+/// Records φ of queries and keys `[1, h, ·, d]`, which share one projection. Keys that `keep` leaves out are zeros.
 ///
-/// Tokens are scaled so that random features stand for the same softmax as the exact kernel.
-fn record_feature_rows(
+/// Tokens are scaled so that random features stand for the same softmax as the exact kernel with this `scale` of q·k; √d if not
+/// given, for features that carry d^−½ on both sides.
+pub(crate) fn record_mapped(
     graph: &mut Graph,
     map: FeatureMap,
-    (clicked, keys): (Tensor, Tensor),
-    scale: f32,
+    (queries, keys): (Tensor, Tensor),
+    scale: Option<f32>,
     keep: Option<Tensor>,
-) -> Result<Tensor, Error> {
+) -> Result<(Tensor, Tensor), Error> {
     let d = keys.dim(3);
-    let tokens = (f64::from(scale) * f64::from(d).sqrt()).sqrt();
+    let root = f64::from(d).sqrt();
+    let tokens = (f64::from(scale.unwrap_or(root as f32)) * root).sqrt();
     let projection = map.record_projection(graph, keys)?;
     let mut mapped = |name: &str, x: Tensor, role: Role, key_mask: Option<Tensor>| {
         let mut params = map.params(role, d);
@@ -240,8 +242,20 @@ fn record_feature_rows(
         let inputs = feature_map::Inputs { x, projection, rows: Rows { key_mask, starts: None } };
         feature_map::record(graph, name, inputs, params)
     };
-    let q = mapped("features of the queries", clicked, Role::Query, None)?;
+    let q = mapped("features of the queries", queries, Role::Query, None)?;
     let k = mapped("features of the keys", keys, Role::Key, keep)?;
+    Ok((q, k))
+}
+
+/// Rows φ(q)·φ(k) over their sums: `clicked` `[1, h, r, d]`.
+fn record_feature_rows(
+    graph: &mut Graph,
+    map: FeatureMap,
+    (clicked, keys): (Tensor, Tensor),
+    scale: Option<f32>,
+    keep: Option<Tensor>,
+) -> Result<Tensor, Error> {
+    let (q, k) = record_mapped(graph, map, (clicked, keys), scale, keep)?;
     let params = matmul::Params { transpose_w: 1, ..matmul::Params::default() };
     let products = matmul::record(graph, "products of features", matmul::Inputs::new(k, q), params)?;
     let (heads, n, r) = (keys.dim(1), keys.dim(2), clicked.dim(2));
@@ -283,7 +297,9 @@ fn record_bare(graph: &mut Graph, options: &SceneOptions, ask: &RowsAsked) -> Re
         _ => None,
     };
     let features_row = match options.kernel {
-        MapKernel::Feature(map) => Some(record_feature_rows(graph, map, (clicked, features), scale, keep)?),
+        MapKernel::Feature(map) => {
+            Some(record_feature_rows(graph, map, (clicked, features), ask.scale, keep)?)
+        }
         _ => None,
     };
     if let (true, Some(row)) = (exact, features_row) {

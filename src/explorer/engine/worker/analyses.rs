@@ -1,17 +1,17 @@
 //! What is found out beside the map: the trace of the inverse, distances, and the f64 reference.
 
 use super::features::Origin;
-use super::rows::Inputs;
+use super::rows::{Inputs, write_inputs};
 use super::{Stop, Worker};
 use crate::explorer::analysis;
 use crate::explorer::engine::Request;
 use crate::explorer::engine::machine::Machine;
 use crate::explorer::settings::{Compute, Similarity};
 use crate::explorer::snapshot::{Parity, Snapshot};
-use crate::tensor::{HostData, HostTensor};
+use crate::tensor::HostTensor;
 use crate::vision::bandwidth::Metric;
 use crate::vision::grid::TokenGrid;
-use crate::vision::scene::narrow;
+use crate::vision::scene::{self, narrow};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -25,8 +25,8 @@ impl Worker {
         request: &Request,
         watch: &mut dyn FnMut(usize, usize) -> bool,
     ) -> Result<(), Stop> {
-        let exact = self.rows.as_ref().is_none_or(|r| r.exact);
-        let Some(inputs) = self.ran.as_ref().map(|r| r.inputs.clone()).filter(|_| !exact) else {
+        let none = self.rows.as_ref().is_none_or(|r| r.landmarks == 0);
+        let Some(inputs) = self.ran.as_ref().map(|r| r.inputs.clone()).filter(|_| !none) else {
             return Ok(());
         };
         let (features, shape) = self.host_features()?;
@@ -50,8 +50,8 @@ impl Worker {
         let (features, shape) = self.host_features()?;
         let metric = metric_of(request.compute.similarity);
         let lambda = match request.compute.similarity {
-            // Softmax has no bandwidth: the Laplacian's default stands in.
-            Similarity::Softmax => {
+            // Without a bandwidth the Laplacian's default stands in.
+            similarity if !similarity.has_bandwidth() => {
                 let laplacian =
                     Compute { similarity: Similarity::Laplacian, lambda: None, ..request.compute.clone() };
                 let features = self.features.as_ref().ok_or(Stop::GaveWay)?;
@@ -85,14 +85,11 @@ impl Worker {
         if let (Some(input), Some(Origin::Arrays(arrays))) = (rows.queries, from) {
             program.write(input, &HostTensor::f32(input.shape(), arrays.q.clone())?)?;
         }
-        let heads = narrow("heads", inputs.lambda.len())?;
-        program.write(rows.lambda, &HostTensor::f32([heads], inputs.lambda.clone())?)?;
-        let number = narrow("token", snapshot.query_token)?;
-        program
-            .write(rows.cells, &HostTensor::new([1, 5], HostData::U32(vec![0, 0, 1, number, number + 1]))?)?;
-        if let (Some(tensor), Some(keep)) = (rows.keep, &inputs.keep) {
-            program.write(tensor, &HostTensor::new(tensor.shape(), HostData::U8(keep.clone()))?)?;
+        if let (Some(mask), Some(features)) = (rows.mask, &self.features) {
+            program.write(mask.table, &scene::mask_table(&inputs.mask, &features.grid)?)?;
         }
+        let number = narrow("token", snapshot.query_token)?;
+        write_inputs(program, (rows.lambda, rows.cells, rows.keep, rows.mask), &inputs, number)?;
         if stage.run(watch)?.is_none() {
             return Err(Stop::GaveWay);
         }
@@ -139,7 +136,7 @@ pub(super) fn parity_of(rows: &[Vec<f32>], truth: &[f64], seconds: f64) -> Parit
 pub(super) fn metric_of(similarity: Similarity) -> Metric {
     match similarity {
         Similarity::Gaussian => Metric::SquaredL2,
-        Similarity::Laplacian | Similarity::Softmax => Metric::L1,
+        _ => Metric::L1,
     }
 }
 

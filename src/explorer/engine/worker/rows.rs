@@ -2,7 +2,7 @@
 
 use super::features::{FeatureKey, Features};
 use super::{Stop, Worker};
-use crate::backend::Timings;
+use crate::backend::{Program, Timings};
 use crate::explorer::engine::layers::Painter;
 use crate::explorer::engine::machine::{Machine, Stage, Window};
 use crate::explorer::engine::ranges::{self, Scale};
@@ -11,11 +11,13 @@ use crate::explorer::settings::{Compute, Look, RowForm};
 use crate::explorer::snapshot::{Inverse, Layer, LayerId};
 use crate::graph::Graph;
 use crate::kernels::linalg::row_affine;
+use crate::mask::MaskSpec;
 use crate::tensor::{DType, HostData, HostTensor, Tensor};
 use crate::vision::grid::TokenGrid;
-use crate::vision::scene::{self, NoTwin, RowsAsked, SceneError, SceneOptions, narrow};
+use crate::vision::scene::{self, MaskInputs, NoTwin, RowsAsked, SceneError, SceneOptions, narrow};
 use glam::UVec2;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Tokens up to which whitened rows get exact ones beside them: all pairs are met for them.
@@ -46,8 +48,12 @@ pub(super) struct Rows {
     pub(super) lambda: Tensor,
     pub(super) cells: Tensor,
     pub(super) keep: Option<Tensor>,
+    pub(super) mask: Option<MaskInputs>,
+    /// The mask whose table is on the device.
+    pub(super) uploaded: MaskSpec,
     pub(super) row: Tensor,
     pub(super) exact_row: Option<Tensor>,
+    pub(super) unmasked: Option<Tensor>,
     pub(super) status: Option<Tensor>,
     pub(super) exact: bool,
     pub(super) landmarks: u32,
@@ -73,11 +79,14 @@ pub(super) struct Inputs {
     pub(super) query: UVec2,
     pub(super) lambda: Vec<f32>,
     pub(super) keep: Option<Vec<u8>>,
+    pub(super) mask: MaskSpec,
     pub(super) profiled: bool,
 }
 
 pub(super) struct Ran {
     pub(super) inputs: Inputs,
+    /// Weights of all keys under the mask of relative positions.
+    pub(super) weights: Option<Arc<Vec<f32>>>,
     pub(super) row: Vec<Vec<f32>>,
     pub(super) exact: Option<Vec<Vec<f32>>>,
     pub(super) inverse: Vec<Inverse>,
@@ -94,17 +103,23 @@ impl Worker {
         let features = self.features.as_ref().ok_or(Stop::GaveWay)?;
         let token = features.grid.token_at(request.query).map_err(SceneError::from)?;
         let keep = request.mask.keys(&features.grid, request.query);
-        if keep.as_ref().is_some_and(|k| k.iter().all(|x| *x == 0)) {
-            return Err(Stop::SeesNothing);
-        }
         let mut options = compute.scene()?;
         scene::check(&options)?;
+        let weights = weights_of(&compute.mask, &features.grid, token)?;
+        let open = |key: usize| {
+            let kept = keep.as_ref().is_none_or(|k| k[key] != 0);
+            kept && weights.as_ref().is_none_or(|w| w[key] > 0.0)
+        };
+        if !(0..features.grid.tokens()).any(open) {
+            return Err(Stop::SeesNothing);
+        }
         let whitened = matches!(compute.form, RowForm::Row | RowForm::Col);
         options.whitened_twin_tokens = if keep.is_some() { 0 } else { EXACT_TWIN_TOKENS };
         let lambda = self.bandwidths(compute, &options)?;
         let features = self.features.as_mut().ok_or(Stop::GaveWay)?;
         let key = RowKey {
-            compute: Compute { lambda: None, ..compute.clone() },
+            // Of the mask it matters whether there is one: its numbers are an input.
+            compute: Compute { lambda: None, mask: some_mask(&compute.mask), ..compute.clone() },
             masked: keep.is_some(),
             // Bare exact rows cost next to nothing; whitened ones only where a view asks for them.
             exact_rows: !whitened || request.needs.exact,
@@ -112,8 +127,9 @@ impl Worker {
         };
         let machine = self.machine.as_ref().map(|(_, m)| m.clone()).ok_or(Stop::GaveWay)?;
         if self.rows.as_ref().is_none_or(|r| r.key != key) {
-            self.rows = None;
-            self.ran = None;
+            (self.rows, self.ran) = (None, None);
+            // They were found for rows of another kind, which their inputs do not tell.
+            (self.trace, self.distances, self.parity) = (None, None, None);
             let rows = Rows::record(key, &options, features, &machine, &self.shared)?;
             self.rows = Some(rows);
         }
@@ -123,6 +139,7 @@ impl Worker {
             query: request.query,
             lambda,
             keep,
+            mask: compute.mask.clone(),
             profiled: request.needs.passes,
         };
         if self.ran.as_ref().is_some_and(|r| r.inputs == inputs) {
@@ -134,15 +151,14 @@ impl Worker {
                 rows.stage.link(input, &mut features.stage, output)?;
             }
         }
-        let program = rows.stage.program();
-        let number = narrow("token", token)?;
-        let cells = HostTensor::new([1, 5], HostData::U32(vec![0, 0, 1, number, number + 1]))?;
-        program.write(rows.cells, &cells)?;
-        let heads = narrow("heads", inputs.lambda.len())?;
-        program.write(rows.lambda, &HostTensor::f32([heads], inputs.lambda.clone())?)?;
-        if let (Some(tensor), Some(keep)) = (rows.keep, &inputs.keep) {
-            program.write(tensor, &HostTensor::new(tensor.shape(), HostData::U8(keep.clone()))?)?;
+        let table = rows.mask.filter(|_| rows.uploaded != inputs.mask).map(|mask| mask.table);
+        if let Some(table) = table {
+            let numbers = scene::mask_table(&inputs.mask, &features.grid)?;
+            rows.stage.program().write(table, &numbers)?;
+            rows.uploaded = inputs.mask.clone();
         }
+        rows.write(&inputs, token)?;
+        let program = rows.stage.program();
         program.set_profiling(request.needs.passes);
         self.ran = None;
         let Some(timings) = rows.stage.run(watch)? else { return Err(Stop::GaveWay) };
@@ -159,7 +175,7 @@ impl Worker {
             }
             None => Vec::new(),
         };
-        self.ran = Some(Ran { inputs, row, exact, inverse, timings });
+        self.ran = Some(Ran { inputs, weights, row, exact, inverse, timings });
         Ok(())
     }
 }
@@ -215,8 +231,11 @@ impl Rows {
             lambda,
             cells,
             keep,
+            mask,
+            uploaded: MaskSpec::None,
             row: recorded.row,
             exact_row: recorded.exact_row,
+            unmasked: recorded.unmasked,
             status: recorded.status,
             exact: plan.exact,
             landmarks: plan.landmarks,
@@ -228,6 +247,20 @@ impl Rows {
         })
     }
 
+    /// Gives the rows their inputs, all but the mask's table.
+    fn write(&mut self, inputs: &Inputs, token: usize) -> Result<(), Stop> {
+        let number = narrow("token", token)?;
+        let tensors = (self.lambda, self.cells, self.keep, self.mask);
+        write_inputs(self.stage.program(), tensors, inputs, number)
+    }
+
+    /// The rows without the mask `[head][token]`, where there is one.
+    pub(super) fn read_unmasked(&mut self, tokens: usize) -> Result<Option<Vec<Vec<f32>>>, Stop> {
+        let Some(tensor) = self.unmasked else { return Ok(None) };
+        let numbers = self.stage.program().read(tensor)?.to_f32();
+        Ok(Some(numbers.chunks(tokens.max(1)).map(<[f32]>::to_vec).collect()))
+    }
+
     /// Paints what is asked for.
     pub(super) fn paint(
         &mut self,
@@ -235,17 +268,20 @@ impl Rows {
         window: &Window,
         request: &Request,
         (row, fused): (&[Vec<f32>], &[f32]),
-        exact: Option<&[f32]>,
+        (exact, unmasked): (Option<&[f32]>, Option<&[f32]>),
     ) -> Result<Vec<Layer>, Stop> {
         let look = &request.look;
         let mut wanted: Vec<(LayerId, (Tensor, Option<Tensor>), Scale)> = Vec::new();
-        // Computed and exact share their colours, so that they can be compared by eye.
-        let together: Vec<&[f32]> = std::iter::once(fused).chain(exact).collect();
+        // What is compared by eye shares its colours: computed and exact, masked and unmasked.
+        let exact_shown = exact.filter(|_| request.needs.exact);
+        let together: Vec<&[f32]> = std::iter::once(fused).chain(exact_shown).chain(unmasked).collect();
         let shared = ranges::scale(&together, look, false);
-        let alone = ranges::scale(&[fused], look, false);
-        let map_scale = if request.needs.exact { shared } else { alone };
+        let map_scale = shared;
+        if let (Some(_), Some(tensor)) = (unmasked, self.unmasked) {
+            wanted.push((LayerId::Unmasked, (tensor, None), shared));
+        }
         wanted.push((LayerId::Map, (self.row, None), map_scale));
-        if let (true, Some(values), Some(tensor)) = (request.needs.exact, exact, self.exact_row) {
+        if let (Some(values), Some(tensor)) = (exact_shown, self.exact_row) {
             wanted.push((LayerId::Exact, (tensor, None), shared));
             let gap: Vec<f32> = fused.iter().zip(values).map(|(a, b)| a - b).collect();
             wanted.push((LayerId::Error, (self.row, Some(tensor)), ranges::scale(&[&gap], look, true)));
@@ -327,6 +363,43 @@ impl Rows {
         parity.stage.program().run()?;
         Ok(Some(parity.painter.paint(window, &mut parity.stage, (parity.copy, None), &look, scale)?))
     }
+}
+
+/// Gives a program of rows their inputs, all but the mask's table: `(lambda, cells, keep, mask)`.
+pub(super) fn write_inputs(
+    program: &mut dyn Program,
+    (lambda, cells, keep, mask): (Tensor, Tensor, Option<Tensor>, Option<MaskInputs>),
+    inputs: &Inputs,
+    token: u32,
+) -> Result<(), Stop> {
+    program.write(cells, &HostTensor::new([1, 5], HostData::U32(vec![0, 0, 1, token, token + 1]))?)?;
+    let heads = narrow("heads", inputs.lambda.len())?;
+    program.write(lambda, &HostTensor::f32([heads], inputs.lambda.clone())?)?;
+    if let (Some(tensor), Some(keep)) = (keep, &inputs.keep) {
+        program.write(tensor, &HostTensor::new(tensor.shape(), HostData::U8(keep.clone()))?)?;
+    }
+    if let Some(mask) = mask {
+        program.write(mask.tokens, &HostTensor::new([1], HostData::U32(vec![token]))?)?;
+    }
+    Ok(())
+}
+
+/// A mask that stands for all that are not none.
+fn some_mask(mask: &MaskSpec) -> MaskSpec {
+    if *mask == MaskSpec::None { MaskSpec::None } else { MaskSpec::Causal }
+}
+
+/// Weights of all keys for a query; `None` without a mask.
+pub(super) fn weights_of(
+    mask: &MaskSpec,
+    grid: &TokenGrid,
+    token: usize,
+) -> Result<Option<Arc<Vec<f32>>>, Stop> {
+    if *mask == MaskSpec::None {
+        return Ok(None);
+    }
+    let sides = [narrow("grid rows", grid.rows())?, narrow("grid columns", grid.cols())?];
+    Ok(Some(Arc::new(mask.row(&sides, narrow("token", token)?)?)))
 }
 
 pub(super) fn inverse(numbers: &[f32]) -> Inverse {

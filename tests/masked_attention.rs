@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 use wgattn::attention::{LinearAttention, Mask, MaskedAttention, Masks, ScanMask};
+use wgattn::backend::wgpu::{Options, WgpuBackend};
 use wgattn::backend::{Backend, cpu::CpuBackend};
-use wgattn::graph::Graph;
+use wgattn::graph::{Graph, Lowering};
+use wgattn::kernel::Driver;
 use wgattn::kernels::mask::path::Path;
 use wgattn::mask::operator::{
     BlockDiagonal, Dense, LowRank, Scaled, SharedMask, Sum, Toeplitz, attend, bordered, hadamard,
@@ -160,6 +162,52 @@ fn both_ways_agree_with_the_definition_on_every_grid() {
             }
             let error = error(&by_transforms[1], &by_transforms[0]);
             assert!(error < 2e-6, "{sides:?} on {name}, fused against passes: {error:e}");
+        }
+    }
+}
+
+/// A device that is taken for a GPU with the limits that all have: transforms that fit stay in workgroup memory, and the features of
+/// few heads are cut into slices that are added up; others pass over memory.
+#[test]
+fn as_on_a_gpu_transforms_stay_in_workgroup_memory_where_they_fit() {
+    let (r, e) = (27, 5);
+    for (sides, expected) in [(vec![14, 14], true), (vec![1024], true), (vec![1025], false)] {
+        let table = lopsided(&sides, 1);
+        let n = table.tokens();
+        let attention = of(table, Path::Fourier);
+        let mut graph = Graph::new("masked attention");
+        let inputs = [(1, r), (2, r), (3, e)].map(|(stream, width)| {
+            let numbers = normal(stream, (n * width) as usize);
+            let value = numbers.iter().map(|x| if width == r { x.abs() as f32 } else { *x as f32 }).collect();
+            let shape = [1, 1, n, width];
+            (graph.input("x", shape, DType::F32), HostTensor::f32(shape, value).expect("numbers"))
+        });
+        let [q, k, v] = [0, 1, 2].map(|i| inputs[i].0);
+        let attended = attention.record(&mut graph, (q, k, v), Masks::default()).expect("it records");
+        graph.output(attended.out).expect("an output");
+        let run = |backend: &dyn Backend| {
+            let mut program = backend.compile(&graph).expect("it compiles");
+            inputs.iter().for_each(|(t, x)| program.write(*t, x).expect("it is written"));
+            program.run().expect("it runs");
+            program.read(attended.out).expect("it is read").to_f64()
+        };
+        let truth = run(&CpuBackend);
+        for (name, adapter) in support::adapters_by_name() {
+            let options =
+                Options { driver: Some(Driver::Gpu), workgroup_bytes: Some(16_384), ..Options::default() };
+            let backend = WgpuBackend::on_adapter(&adapter, options).expect("a device");
+            let caps = *backend.device_caps().expect("a device has limits");
+            let schedule = graph.schedule(Lowering::Device(&caps)).expect("a schedule");
+            let has = |kernel| schedule.steps.iter().any(|step| step.kernel.name == kernel);
+            assert_eq!(has("toeplitz_attention_fused"), expected, "{sides:?} on {name}");
+            assert_eq!(has("toeplitz_lift"), !expected, "{sides:?} on {name}");
+            let sliced = schedule
+                .steps
+                .iter()
+                .any(|step| step.kernel.name == "toeplitz_attention_fused" && step.dims.size("s") == 3);
+            assert_eq!(sliced, expected, "{sides:?} on {name}: slices of features");
+            let error = error(&run(&backend), &truth);
+            assert!(error < 2e-6, "{sides:?} on {name}: {error:e}");
         }
     }
 }

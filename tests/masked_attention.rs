@@ -367,6 +367,46 @@ fn packed_sequences_are_what_they_are_alone() {
     }
 }
 
+/// Heads worked in slices, each with its own table and its part of the masks, give the same.
+#[test]
+fn slices_of_heads_agree_with_the_definition() {
+    let sample = Sample::new(3, 120, 0.5);
+    let keys: Vec<u8> = (0..120).map(|t| u8::from(t % 5 != 1)).collect();
+    let (grid, line) = (lopsided(&[9, 13], 3), lopsided(&[60], 3));
+    let offsets = [0, 60, 63, 118];
+    let sequence = |t: u32| offsets.windows(2).position(|w| (w[0]..w[1]).contains(&t));
+    let kept = |j: u32| f64::from(keys[j as usize]);
+    let bordered = sample.exact(|h, i, j| match (i.checked_sub(3), j.checked_sub(3)) {
+        (Some(i), Some(j)) => kept(j + 3) * f64::from(grid.weight(h, i, j)),
+        _ => kept(j),
+    });
+    let blocks = sample.exact(|h, i, j| match (sequence(i), sequence(j)) {
+        (Some(a), Some(b)) if a == b => {
+            kept(j) * f64::from(line.entry(h, [0, 0, i64::from(i) - i64::from(j)]))
+        }
+        _ => 0.0,
+    });
+    for (name, adapter) in support::adapters_by_name() {
+        let options = Options { memory_budget: Some(60_000), ..Options::default() };
+        let backend = WgpuBackend::on_adapter(&adapter, options).expect("a device");
+        for path in [Path::Passes, Path::Fused] {
+            let globals = MaskedAttention {
+                path,
+                ..MaskedAttention::of(Mask::Table { table: grid.clone(), globals: 3 })
+            };
+            let packed = MaskedAttention { segments: Some(offsets.to_vec()), ..of(line.clone(), path) };
+            for (what, attention, expected) in
+                [("global tokens", globals, &bordered), ("packed sequences", packed, &blocks)]
+            {
+                let (got, status) = sample.run_masked(&backend, &attention, Some(&keys));
+                let error = error(&got, expected);
+                assert!(error < 2e-6, "{what} on {name} by {path}: {error:e}");
+                assert_eq!(status.expect("tables have a status")[1], 360, "{what} on {name} by {path}");
+            }
+        }
+    }
+}
+
 /// What one sequence holds changes nothing in another, to the bit, and left-out tokens may hold anything.
 #[test]
 fn nothing_leaks_between_packed_sequences() {

@@ -439,6 +439,68 @@ fn steps_are_the_full_pass_position_by_position() {
     }
 }
 
+/// A prefix in one pass hands its state to steps, whatever part of a chunk its end is; key masks, batches and heads included.
+#[test]
+fn a_full_pass_hands_its_state_to_steps() {
+    let (b, h, n, r, e) = (2_u32, 2_u32, 140_u32, 8_u32, 5_u32);
+    let [q, k, v] = tokens(33, [b, h, n, r, e]);
+    let keep: Vec<u8> = (0..b * h * n).map(|i| u8::from(i % 7 != 3)).collect();
+    let keep = HostTensor::new([b, h, n], HostData::U8(keep)).expect("works");
+    // Tokens from..to of every head.
+    let cut = |t: &HostTensor, from: u32, to: u32| {
+        let dims = t.shape().dims().to_vec();
+        let width = dims.get(3).map_or(1, |w| *w as usize);
+        let rows = |list: &[f32]| {
+            let head = |head: &[f32]| head[from as usize * width..to as usize * width].to_vec();
+            list.chunks(n as usize * width).flat_map(head).collect::<Vec<f32>>()
+        };
+        match t.data() {
+            HostData::U8(bytes) => {
+                let bytes: Vec<f32> = bytes.iter().map(|x| f32::from(*x)).collect();
+                let part = rows(&bytes).into_iter().map(|x| x as u8).collect();
+                HostTensor::new([b, h, to - from], HostData::U8(part)).expect("works")
+            }
+            _ => HostTensor::f32([b, h, to - from, width as u32], rows(&t.to_f32())).expect("works"),
+        }
+    };
+    for (device, backend) in devices() {
+        for mask in [ScanMask::Causal, ScanMask::Decay { decay: vec![0.9, 0.99] }, decay(0.0)] {
+            let attention = LinearAttention::of(mask.clone());
+            let full = attend(&*backend, &attention, &[q.clone(), k.clone(), v.clone(), keep.clone()]);
+            for prefix in [1, 31, 64, 65, 139] {
+                let inputs = [&q, &k, &v, &keep].map(|t| cut(t, 0, prefix));
+                let mut started = run(
+                    &*backend,
+                    |graph, t| {
+                        let start = attention.record_start(graph, (t[0], t[1], t[2]), Some(t[3]));
+                        let start = start.expect("works");
+                        vec![start.out, start.state]
+                    },
+                    &inputs,
+                );
+                let what = format!("{device} {mask:?}, {prefix} tokens at once");
+                let state = started.pop().expect("works");
+                close(&what, &started[0], &cut(&full, 0, prefix), 2e-6);
+                let state = HostTensor::f32(state.shape(), state.to_f32()).expect("works");
+                let [q, k, v, keep] = [&q, &k, &v, &keep].map(|t| cut(t, prefix, n));
+                let rest = run(
+                    &*backend,
+                    |graph, t| {
+                        let step = attention.record_step(graph, t[4], (t[0], t[1], t[2]), Some(t[3]));
+                        vec![step.expect("works").out]
+                    },
+                    &[q, k, v, keep, state],
+                );
+                close(&format!("{what}, the rest"), &rest[0], &cut(&full, prefix, n), 2e-6);
+            }
+        }
+    }
+    let mut graph = Graph::new("refused");
+    let [q, k, v] = ["q", "k", "v"].map(|name| graph.input(name, [1, 2, 10, 4], DType::F32));
+    let ahead = LinearAttention::of(two_sided(0.5)).record_start(&mut graph, (q, k, v), None);
+    assert!(ahead.expect_err("refused").to_string().contains("streaming"));
+}
+
 /// Decays so fast or rows so long that weights underflow are nothing, not NaN.
 #[test]
 fn weights_that_underflow_are_nothing() {

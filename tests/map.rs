@@ -327,9 +327,7 @@ fn rows_of_feature_maps_are_their_definition_and_random_ones_come_with_the_softm
     let features = basis.project_tokens(&image, &grid, &tokens).expect("features");
     let own = grid.token_at(CLICKS[0]).expect("inside");
     let token = |head: usize, t: usize| {
-        (0..4)
-            .map(|i| 2.0 * f64::from(features[(head * tokens.len() + t) * 4 + i] as f32))
-            .collect::<Vec<_>>()
+        (0..4).map(|i| 2.0 * f64::from(features[(head * tokens.len() + t) * 4 + i])).collect::<Vec<_>>()
     };
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
     let elu =

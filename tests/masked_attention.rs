@@ -82,22 +82,32 @@ impl Sample {
         attention: &MaskedAttention,
         keys: Option<&[u8]>,
     ) -> (Vec<f64>, Option<[u32; 2]>) {
+        self.run_with(backend, attention, [keys, None])
+    }
+
+    /// With masks of keys and of queries, for all heads.
+    fn run_with(
+        &self,
+        backend: &dyn Backend,
+        attention: &MaskedAttention,
+        masks: [Option<&[u8]>; 2],
+    ) -> (Vec<f64>, Option<[u32; 2]>) {
         let mut graph = Graph::new("masked attention");
         let named = [("q", &self.q), ("k", &self.k), ("v", &self.v)];
         let inputs = named.map(|(name, x)| (graph.input(name, x.shape(), DType::F32), x));
-        let keep = keys.map(|_| graph.input("keep", [1, 1, self.n], DType::U8));
+        let given = masks.map(|mask| mask.map(|m| (graph.input("keep", [1, 1, self.n], DType::U8), m)));
         let [q, k, v] = inputs.map(|(t, _)| t);
-        let masks = Masks { keys: keep, queries: None };
-        let attended = attention.record(&mut graph, (q, k, v), masks).expect("it records");
+        let [keys, queries] = given.map(|mask| mask.map(|(tensor, _)| tensor));
+        let attended = attention.record(&mut graph, (q, k, v), Masks { keys, queries }).expect("it records");
         graph.output(attended.out).expect("an output");
         if let Some(status) = attended.status {
             graph.output(status).expect("an output");
         }
         let mut program = backend.compile(&graph).expect("it compiles");
         inputs.iter().for_each(|(t, x)| program.write(*t, x).expect("it is written"));
-        if let (Some(tensor), Some(keys)) = (keep, keys) {
-            let keep = HostTensor::new([1, 1, self.n], HostData::U8(keys.to_vec())).expect("a mask");
-            program.write(tensor, &keep).expect("it is written");
+        for (tensor, bytes) in given.into_iter().flatten() {
+            let mask = HostTensor::new([1, 1, self.n], HostData::U8(bytes.to_vec())).expect("a mask");
+            program.write(tensor, &mask).expect("it is written");
         }
         program.run().expect("it runs");
         let status = attended.status.map(|s| {
@@ -139,11 +149,17 @@ fn both_ways_agree_with_the_definition_on_every_grid() {
         let sample = Sample::new(2, table.tokens(), 0.5);
         let expected = sample.exact(|h, i, j| f64::from(table.weight(h, i, j)));
         for (name, backend) in devices() {
-            for path in [Path::Auto, Path::Pairs, Path::Fourier] {
+            let mut by_transforms = Vec::new();
+            for path in [Path::Auto, Path::Pairs, Path::Fourier, Path::Passes, Path::Fused] {
                 let (got, _) = sample.run(backend.as_ref(), &of(table.clone(), path));
                 let error = error(&got, &expected);
                 assert!(error < 2e-6, "{sides:?} on {name} by {path}: {error:e}");
+                if matches!(path, Path::Passes | Path::Fused) {
+                    by_transforms.push(got);
+                }
             }
+            let error = error(&by_transforms[1], &by_transforms[0]);
+            assert!(error < 2e-6, "{sides:?} on {name}, fused against passes: {error:e}");
         }
     }
 }
@@ -173,16 +189,16 @@ fn the_guard_finds_the_rows_that_noise_would_spoil() {
         let sample = Sample::new(1, n, scale);
         let expected = sample.exact(|h, i, j| f64::from(table.weight(h, i, j)));
         for (name, backend) in devices().into_iter().skip(1) {
-            let (got, status) = sample.run(backend.as_ref(), &of(table.clone(), Path::Fourier));
-            let [again, all] = status.expect("tables have a status");
-            let error = error(&got, &expected);
-            println!("{mask:>18} scale {scale} on {name}: {again} of {all} rows again, error {error:.1e}");
-            assert_eq!(all, n);
-            assert!(
-                error < 1e-5,
-                "{mask}, scale {scale} on {name}: {error:e} with {again} rows computed again"
-            );
-            assert!(again > 0 || !must_fire, "{mask}, scale {scale} on {name}: no row was computed again");
+            for path in [Path::Passes, Path::Fused] {
+                let (got, status) = sample.run(backend.as_ref(), &of(table.clone(), path));
+                let [again, all] = status.expect("tables have a status");
+                let error = error(&got, &expected);
+                let what = format!("{mask}, scale {scale} on {name} by {path}");
+                println!("{what}: {again} of {all} rows again, error {error:.1e}");
+                assert_eq!(all, n);
+                assert!(error < 1e-5, "{what}: {error:e} with {again} rows computed again");
+                assert!(again > 0 || !must_fire, "{what}: no row was computed again");
+            }
         }
     }
 }
@@ -214,37 +230,122 @@ fn scans_are_special_cases_of_tables() {
     }
 }
 
+const ALL_WAYS: [Path; 5] = [Path::Auto, Path::Pairs, Path::Fourier, Path::Passes, Path::Fused];
+
 #[test]
-fn global_tokens_packed_sequences_and_masked_keys_agree_with_the_definition() {
+fn masked_keys_agree_with_the_definition() {
     let sample = Sample::new(2, 32, 0.5);
-    let inner = lopsided(&[5, 6], 1);
-    let with_globals = MaskedAttention::of(Mask::Table { table: inner.clone(), globals: 2 });
-    let bordered = sample.exact(|h, i, j| match (i.checked_sub(2), j.checked_sub(2)) {
-        (Some(i), Some(j)) => f64::from(inner.weight(h, i, j)),
-        _ => 1.0,
-    });
-    let offsets = [0, 5, 5, 6, 20, 29];
-    let line = lopsided(&[14], 2);
-    let packed = MaskedAttention { segments: Some(offsets.to_vec()), ..of(line.clone(), Path::Auto) };
-    let segment = |t: u32| offsets.windows(2).position(|w| (w[0]..w[1]).contains(&t));
-    let blocks = sample.exact(|h, i, j| match (segment(i), segment(j)) {
-        (Some(a), Some(b)) if a == b => f64::from(line.entry(h, [0, 0, i64::from(i) - i64::from(j)])),
-        _ => 0.0,
-    });
     let keep: Vec<u8> = (0..32).map(|t| u8::from(t % 3 != 1)).collect();
     let grid = lopsided(&[4, 8], 1);
     let masked = sample.exact(|h, i, j| f64::from(grid.weight(h, i, j)) * f64::from(keep[j as usize]));
-    for (name, backend) in devices() {
-        let check = |what: &str, got: &[f64], expected: &[f64]| {
-            let error = error(got, expected);
-            assert!(error < 2e-6, "{what} on {name}: {error:e}");
+    for ((name, backend), path) in devices().into_iter().flat_map(|d| ALL_WAYS.map(|path| (d.clone(), path)))
+    {
+        let (got, _) = sample.run_masked(backend.as_ref(), &of(grid.clone(), path), Some(&keep));
+        let error = error(&got, &masked);
+        assert!(error < 2e-6, "{name} by {path}: {error:e}");
+    }
+}
+
+/// Whichever way: a border of ones around the mask of the grid, left-out keys among the global ones too, and left-out queries.
+#[test]
+fn global_tokens_agree_with_the_definition_by_every_way() {
+    for (sides, globals, tables) in [(vec![5, 6], 2, 1), (vec![70], 1, 2), (vec![2, 3, 4], 3, 2)] {
+        let table = lopsided(&sides, tables);
+        let n = table.tokens() + globals;
+        let sample = Sample::new(2, n, 0.5);
+        let keys: Vec<u8> = (0..n).map(|t| u8::from(t % 5 != 1)).collect();
+        let queries: Vec<u8> = (0..n).map(|t| u8::from(t % 7 != 3)).collect();
+        let bordered = |h, i: u32, j: u32| match (i.checked_sub(globals), j.checked_sub(globals)) {
+            (Some(i), Some(j)) => f64::from(table.weight(h, i, j)),
+            _ => 1.0,
         };
-        check("global tokens", &sample.run(backend.as_ref(), &with_globals).0, &bordered);
-        check("packed sequences", &sample.run(backend.as_ref(), &packed).0, &blocks);
-        for path in [Path::Pairs, Path::Fourier] {
-            let attention = of(grid.clone(), path);
-            let got = sample.run_masked(backend.as_ref(), &attention, Some(&keep)).0;
-            check("masked keys", &got, &masked);
+        let whole = sample.exact(bordered);
+        let in_part = sample.exact(|h, i, j| {
+            f64::from(keys[j as usize]) * f64::from(queries[i as usize]) * bordered(h, i, j)
+        });
+        let mask = Mask::Table { table: table.clone(), globals };
+        for (name, backend) in devices() {
+            for path in ALL_WAYS {
+                let attention = MaskedAttention { path, ..MaskedAttention::of(mask.clone()) };
+                let what = format!("{globals} before {sides:?} on {name} by {path}");
+                let (got, status) = sample.run(backend.as_ref(), &attention);
+                let error_of_all = error(&got, &whole);
+                assert!(error_of_all < 2e-6, "{what}: {error_of_all:e}");
+                let rows = status.expect("tables have a status")[1];
+                assert_eq!(rows, 2 * n, "{what}");
+                let (got, _) = sample.run_with(backend.as_ref(), &attention, [Some(&keys), Some(&queries)]);
+                let error_of_part = error(&got, &in_part);
+                assert!(error_of_part < 2e-6, "{what}, masked: {error_of_part:e}");
+            }
+        }
+    }
+}
+
+/// Thirteen sequences of which three are empty, in three classes of length, with tokens of none before and behind them: whichever
+/// way, each is what it would be alone.
+#[test]
+fn packed_sequences_are_what_they_are_alone() {
+    let offsets = [2, 7, 7, 8, 22, 31, 31, 64, 65, 66, 66, 67, 69, 85];
+    let n = 90;
+    let sample = Sample::new(2, n, 0.5);
+    let keys: Vec<u8> = (0..n).map(|t| u8::from(t % 5 != 1)).collect();
+    let queries: Vec<u8> = (0..n).map(|t| u8::from(t % 7 != 3)).collect();
+    let sequence = |t: u32| offsets.windows(2).position(|w| (w[0]..w[1]).contains(&t));
+    for tables in [1, 2] {
+        let line = lopsided(&[35], tables);
+        let blocks = |h, i: u32, j: u32| match (sequence(i), sequence(j)) {
+            (Some(a), Some(b)) if a == b => f64::from(line.entry(h, [0, 0, i64::from(i) - i64::from(j)])),
+            _ => 0.0,
+        };
+        let whole = sample.exact(blocks);
+        let in_part = sample
+            .exact(|h, i, j| f64::from(keys[j as usize]) * f64::from(queries[i as usize]) * blocks(h, i, j));
+        for (name, backend) in devices() {
+            for path in ALL_WAYS {
+                let attention =
+                    MaskedAttention { segments: Some(offsets.to_vec()), ..of(line.clone(), path) };
+                let what = format!("{tables} tables on {name} by {path}");
+                let (got, status) = sample.run(backend.as_ref(), &attention);
+                let error_of_all = error(&got, &whole);
+                assert!(error_of_all < 2e-6, "{what}: {error_of_all:e}");
+                let [again, rows] = status.expect("tables have a status");
+                assert_eq!(rows, 2 * n, "{what}");
+                assert!(again < n, "{what}: places of no row are not computed again, but {again} rows were");
+                let (got, _) = sample.run_with(backend.as_ref(), &attention, [Some(&keys), Some(&queries)]);
+                let error_of_part = error(&got, &in_part);
+                assert!(error_of_part < 2e-6, "{what}, masked: {error_of_part:e}");
+            }
+        }
+    }
+}
+
+/// What one sequence holds changes nothing in another, to the bit, and left-out tokens may hold anything.
+#[test]
+fn nothing_leaks_between_packed_sequences() {
+    let offsets = vec![0, 20, 37, 40, 60];
+    let sample = Sample::new(1, 62, 0.5);
+    let mut changed = Sample { h: 1, n: 62, q: sample.q.clone(), k: sample.k.clone(), v: sample.v.clone() };
+    let (mut k, mut v) = (sample.k.to_f32(), sample.v.to_f32());
+    k[20 * R as usize..37 * R as usize].iter_mut().for_each(|x| *x *= 1e9);
+    v[20 * E as usize..37 * E as usize].iter_mut().for_each(|x| *x *= 1e9);
+    // Of no sequence, and left out of its own.
+    for token in [61, 45] {
+        k[token * R as usize..][..R as usize].fill(f32::NAN);
+        v[token * E as usize..][..E as usize].fill(f32::INFINITY);
+    }
+    changed.k = HostTensor::f32([1, 1, 62, R], k).expect("keys");
+    changed.v = HostTensor::f32([1, 1, 62, E], v).expect("values");
+    let keys: Vec<u8> = (0..62).map(|t| u8::from(t != 45)).collect();
+    let line = lopsided(&[20], 1);
+    for (name, backend) in devices() {
+        for path in [Path::Pairs, Path::Passes, Path::Fused] {
+            let attention = MaskedAttention { segments: Some(offsets.clone()), ..of(line.clone(), path) };
+            let (before, _) = sample.run_masked(backend.as_ref(), &attention, Some(&keys));
+            let (after, _) = changed.run_masked(backend.as_ref(), &attention, Some(&keys));
+            for part in [0..20, 37..62] {
+                let words = part.start * E as usize..part.end * E as usize;
+                assert_eq!(before[words.clone()], after[words], "{name} by {path}");
+            }
         }
     }
 }
@@ -262,13 +363,6 @@ fn what_cannot_be_is_told() {
         (of(table(&[3, 5], 1), Path::Auto), "12 tokens"),
         (of(table(&[12], 3), Path::Auto), "1 or 2 heads"),
         (of(RelativeTable::signed(&[12], 1, vec![-1.0; 23]).expect("signs"), Path::Auto), "negative"),
-        (
-            MaskedAttention {
-                path: Path::Fourier,
-                ..MaskedAttention::of(Mask::Table { table: table(&[10], 1), globals: 2 })
-            },
-            "pair by pair",
-        ),
         (MaskedAttention { segments: Some(vec![0, 9, 4]), ..of(table(&[12], 1), Path::Auto) }, "segments[2]"),
         (MaskedAttention { segments: Some(vec![0, 9]), ..of(table(&[4], 1), Path::Auto) }, "longest"),
         (MaskedAttention { tau: 0.0, ..of(table(&[12], 1), Path::Auto) }, "tau"),
@@ -277,6 +371,12 @@ fn what_cannot_be_is_told() {
         let text = message(attention);
         assert!(text.contains(part), "{part:?} is not in: {text}");
     }
+    // Too large for workgroup memory anywhere.
+    let mut graph = Graph::new("refused");
+    let [q, k, v] = [R, R, E].map(|width| graph.input("x", [1, 1, 2049, width], DType::F32));
+    let attention = of(table(&[2049], 1), Path::Fused);
+    let refused = attention.record(&mut graph, (q, k, v), Masks::default()).expect_err("it is refused");
+    assert!(refused.to_string().contains("4096 places"), "{refused}");
 }
 
 /// A map's row is the attention's: times the values it gives the same numbers.
@@ -439,13 +539,15 @@ fn every_family_keeps_the_invariants() {
         scan(ScanMask::TwoSided { decay: vec![0.9] }),
         scan(separable(0.5)),
         of(disc.clone(), Path::Pairs),
-        of(disc, Path::Fourier),
+        of(disc.clone(), Path::Passes),
+        of(disc, Path::Fused),
     ];
     let delta = RelativeTable::from_fn(&sides, 1, |_, o| f64::from(u8::from(o == [0; 3]))).expect("a table");
     let own = [
         scan(ScanMask::Decay { decay: vec![0.0] }),
         of(delta.clone(), Path::Pairs),
-        of(delta, Path::Fourier),
+        of(delta.clone(), Path::Passes),
+        of(delta, Path::Fused),
     ];
     let sample = Sample::new(2, 42, 0.6);
     let changed = |k: f32, v: &dyn Fn(f32) -> f32| {

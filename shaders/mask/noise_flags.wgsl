@@ -21,12 +21,17 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   let q_from = params.q_at + (local_batch * params.n + row) * params.r;
   let norms_from = params.norms_at + local_batch * params.r;
   var size = 0.0;
-  for (var c = 0u; c < params.r; c++) { size += abs(q[q_from + c]) * norms[norms_from + c]; }
+  // Features 2l and 2l + 1 are one complex number of the transform: the noise of the larger is in both.
+  for (var c = 0u; c < params.r; c++) {
+    let partner = select(c, c ^ 1u, (c ^ 1u) < params.r);
+    size += abs(q[q_from + c]) * max(norms[norms_from + c], norms[norms_from + partner]);
+  }
   // Unit roundoff 2^-24.
   let noise = params.safety * 5.9604644775390625e-8 * params.log2_length
     * table_norm[params.table_norm_at + batch % params.h % params.tables] * size;
   let total = sums[params.sums_at + (local_batch * params.n + row) * params.p + params.p - 1u];
   var flagged = !is_finite(total) || !is_finite(noise) || !(total > 0.0) || noise > params.tau * total;
+  if (params.spare_zeros != 0u) { flagged = flagged && !(size == 0.0 && total == 0.0 && is_finite(total)); }
   if (HAS_QUERY_MASK) {
     let at = params.query_mask_at + batch / params.h * params.query_mask_b + batch % params.h * params.query_mask_h + row;
     flagged = flagged && ((query_mask[at >> 2u] >> ((at & 3u) * 8u)) & 0xffu) != 0u;

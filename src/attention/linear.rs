@@ -149,9 +149,29 @@ impl LinearAttention {
             ScanMask::TwoSided { decay } => (1, Some(graph.constant("decay", decays(decay, h)?))),
         };
         let params = causal_attention::Params { two_sided, rows: 0 };
-        let args = [Some(q), Some(k), Some(v), decay, keys, queries, reach, Some(out), denominators];
+        let args = [Some(q), Some(k), Some(v), decay, keys, queries, reach, Some(out), denominators, None];
         let pass = graph.pass(&causal_attention::SPEC, &params, &args)?;
         Ok(LinearAttended { out, denominators, pass })
+    }
+
+    /// Records a whole beginning at once: what [`Self::record`] gives for `q`, `k` `[b, h, n, r]` and `v` `[b, h, n, e]`, and the state
+    /// `[b, h, r, e + 1]` after the last token, with which [`Self::record_step`] goes on. `keys` leaves tokens out as keys.
+    ///
+    /// Errors: as [`Self::record_step`].
+    #[track_caller]
+    pub fn record_start(
+        &self,
+        graph: &mut Graph,
+        (q, k, v): (Tensor, Tensor, Tensor),
+        keys: Option<Tensor>,
+    ) -> Result<Stepped> {
+        let decay = self.decay_of_steps(graph, q.dim(1))?;
+        let [b, h, r, e] = [q.dim(0), q.dim(1), q.dim(3), v.dim(3)];
+        let out = graph.transient("attended", v.shape(), DType::F32);
+        let state = graph.transient("state", [b, h, r, e.saturating_add(1)], DType::F32);
+        let args = [Some(q), Some(k), Some(v), decay, keys, None, None, Some(out), None, Some(state)];
+        let pass = graph.pass(&causal_attention::SPEC, &causal_attention::Params::default(), &args)?;
+        Ok(Stepped { out, state, pass })
     }
 
     /// Records the next n tokens of a sequence: `q`, `k` `[b, h, n, r]`, `v` `[b, h, n, e]`, `state` `[b, h, r, e + 1]`, zeros before the
@@ -166,25 +186,26 @@ impl LinearAttention {
         (q, k, v): (Tensor, Tensor, Tensor),
         keys: Option<Tensor>,
     ) -> Result<Stepped> {
-        let decay = match (&self.mask, &self.segments) {
-            (ScanMask::Causal, None) => None,
-            (ScanMask::Decay { decay }, None) => Some(graph.constant("decay", decays(decay, q.dim(1))?)),
-            (mask, segments) => {
-                let got = format!("{mask:?}, segments {segments:?}");
-                let remedy = "start a segment with a state of zeros";
-                return Err(Error::value(
-                    "mask of a streaming step",
-                    "Causal or Decay, without segments",
-                    got,
-                    remedy,
-                ));
-            }
-        };
+        let decay = self.decay_of_steps(graph, q.dim(1))?;
         let out = graph.transient("attended", v.shape(), DType::F32);
         let next = graph.transient("state", state.shape(), DType::F32);
         let args = [Some(q), Some(k), Some(v), decay, keys, Some(state), Some(next), Some(out)];
         let pass = graph.pass(&attention_step::SPEC, &NoParams {}, &args)?;
         Ok(Stepped { out, state: next, pass })
+    }
+
+    /// The decay of a mask that streams, `h` heads; none for plain causal attention.
+    fn decay_of_steps(&self, graph: &mut Graph, h: u32) -> Result<Option<Tensor>> {
+        match (&self.mask, &self.segments) {
+            (ScanMask::Causal, None) => Ok(None),
+            (ScanMask::Decay { decay }, None) => Ok(Some(graph.constant("decay", decays(decay, h)?))),
+            (mask, segments) => Err(Error::value(
+                "mask of a streaming step",
+                "Causal or Decay, without segments",
+                format!("{mask:?}, segments {segments:?}"),
+                "start a segment with a state of zeros",
+            )),
+        }
     }
 }
 

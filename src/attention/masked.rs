@@ -22,9 +22,10 @@
 use super::{LinearAttention, Masks, ScanMask};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, PassId};
-use crate::kernel::Caps;
+use crate::kernel::{Caps, NoParams};
+use crate::kernels::linear::{append_one, divide_rows};
 use crate::kernels::mask::path::{self, Path, Plan};
-use crate::kernels::mask::{masked_attention, relative, relative_map};
+use crate::kernels::mask::{fourier, masked_attention, relative, relative_map};
 use crate::mask::{MaskSpec, RelativeTable};
 use crate::tensor::{DType, HostData, HostTensor, Tensor};
 
@@ -86,6 +87,8 @@ pub struct MaskedAttention {
     pub tau: f32,
     /// Factor of the noise that is reckoned with; errors stayed below 0.11 of 1.
     pub safety: f32,
+    /// Whether rows without keys are to be counted: tables then take one more value column, of ones.
+    pub count_rows: bool,
 }
 
 /// What masked attention gives.
@@ -93,6 +96,8 @@ pub struct MaskedAttention {
 pub struct MaskedAttended {
     /// `[b, h, n, e]`; rows without any key are zero.
     pub out: Tensor,
+    /// `[b, h, n]`, above 0 in rows with keys and 0 in rows without, for [`rows_without_keys`](super::rows_without_keys); if rows are counted.
+    pub seen: Option<Tensor>,
     /// Rows that were computed again because transforms could have spoiled them, and rows in all, `[2]`; scans have none.
     pub status: Option<Tensor>,
     /// The pass.
@@ -102,22 +107,29 @@ pub struct MaskedAttended {
 impl MaskedAttention {
     /// Attention under a mask, with the guard as the method recommends: no row's error above 1e-5.
     pub fn of(mask: Mask) -> Self {
-        Self { mask, path: Path::Auto, segments: None, tau: 5e-5, safety: 1.0 }
+        Self { mask, path: Path::Auto, segments: None, tau: 5e-5, safety: 1.0, count_rows: false }
     }
 
     /// Which way a device takes for `r` features and `e` value columns, and what both would cost; `None` for scans, which have
     /// one way.
     pub fn plan(&self, caps: &Caps, r: u32, e: u32) -> Option<Plan> {
-        let Mask::Table { table, .. } = &self.mask else { return None };
-        let tokens = f64::from(table.tokens());
-        let pairs = tokens * (table.support().volume() as f64).min(tokens);
-        Some(path::plan(caps, table.sides(), pairs, r, e))
+        let Mask::Table { table, globals } = &self.mask else { return None };
+        let most = table.support().volume();
+        let Some(offsets) = &self.segments else {
+            let (tokens, globals) = (f64::from(table.tokens()), f64::from(*globals));
+            let pairs = tokens * (most as f64).min(tokens) + globals * (2.0 * tokens + globals);
+            return Some(path::plan(caps, table.sides(), pairs, r, e));
+        };
+        // Offsets that run backward are refused when they are recorded.
+        let sequences: Vec<_> = offsets.windows(2).filter(|w| w[0] < w[1]).map(|w| w[0]..w[1]).collect();
+        let pairs = path::pairs_of_sequences(&sequences, most);
+        Some(path::plan_of(caps, &fourier::grids(&sequences), pairs, r, e))
     }
 
     /// Records attention of `q`, `k` `[b, h, n, r]`, mapped and non-negative, and `v` `[b, h, n, e]`.
     ///
     /// Errors: a table for other tokens or heads, or with negative weights; segments that overlap, run backward or end past the
-    /// tokens, or are longer than the table's line; the Fourier way for global tokens or segments; as
+    /// tokens, or are longer than the table's line; transforms in workgroup memory for grids that do not fit; as
     /// [`LinearAttention::record`].
     #[track_caller]
     pub fn record(
@@ -131,10 +143,11 @@ impl MaskedAttention {
                 let linear = LinearAttention {
                     mask: scan.clone(),
                     segments: self.segments.clone(),
-                    denominators: false,
+                    denominators: self.count_rows,
                 };
                 let attended = linear.record(graph, (q, k, v), masks)?;
-                return Ok(MaskedAttended { out: attended.out, status: None, pass: attended.pass });
+                let (out, seen, pass) = (attended.out, attended.denominators, attended.pass);
+                return Ok(MaskedAttended { out, seen, status: None, pass });
             }
             Mask::Table { table, globals } => (table, *globals),
         };
@@ -147,13 +160,24 @@ impl MaskedAttention {
             ..masked_attention::Params::of(grid(table, globals), self.path)
         };
         let weights = graph.constant("mask table", table.tensor()?);
-        let out = graph.transient("attended", [b, h, n, v.dim(3)], DType::F32);
+        let e = v.dim(3);
+        let values = if self.count_rows { append_one::record(graph, v, None)? } else { v };
+        let out = graph.transient("attended", [b, h, n, values.dim(3)], DType::F32);
         let status = graph.transient("rows computed again", [2], DType::U32);
         let (keys, queries) = (masks.keys, masks.queries);
         let args =
-            [Some(q), Some(k), Some(v), Some(weights), keys, queries, segment, Some(out), Some(status)];
+            [Some(q), Some(k), Some(values), Some(weights), keys, queries, segment, Some(out), Some(status)];
         let pass = graph.pass(&masked_attention::SPEC, &params, &args)?;
-        Ok(MaskedAttended { out, status: Some(status), pass })
+        if !self.count_rows {
+            return Ok(MaskedAttended { out, seen: None, status: Some(status), pass });
+        }
+        // The ones have become 1, or 0 in rows without keys.
+        let (only, seen) = (
+            graph.transient("attended", [b, h, n, e], DType::F32),
+            graph.transient("seen", [b, h, n], DType::F32),
+        );
+        graph.pass(&divide_rows::SPEC, &NoParams {}, &[Some(out), None, Some(only), Some(seen)])?;
+        Ok(MaskedAttended { out: only, seen: Some(seen), status: Some(status), pass })
     }
 
     /// Records the attention weights that chosen queries `rows` `[c]` (u32) give to all keys: `[b, h, n, c]`, rows divided by their

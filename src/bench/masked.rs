@@ -5,9 +5,9 @@ use super::stats::{Summary, log_log_slope};
 use crate::backend::{Backend, Stopwatch};
 use crate::error::{Error, Result};
 use crate::graph::Graph;
-use crate::kernels::mask::masked_attention;
 use crate::kernels::mask::path::{self, Path, Plan};
 use crate::kernels::mask::relative;
+use crate::kernels::mask::{masked_attention, toeplitz_attention_fused};
 use crate::mask::{Distance, Profile, RelativeTable};
 use crate::random::philox;
 use crate::tensor::{DType, HostTensor, Tensor};
@@ -22,8 +22,10 @@ pub struct MaskedPoint {
     pub sides: [u32; 3],
     /// Seconds of one head pair by pair, processor seconds where the device computes on the CPU; `None` if it was refused.
     pub pairs: Option<f64>,
-    /// The same by Fourier transforms.
+    /// The same by Fourier transforms that pass over memory.
     pub fourier: Option<f64>,
+    /// The same with transforms in workgroup memory; `None` where they do not fit.
+    pub fused: Option<f64>,
     /// What would be taken.
     pub plan: Plan,
     /// Rows that the noise guard had computed again, of all.
@@ -42,9 +44,13 @@ impl MaskedPoint {
 
     /// How much slower the way that would be taken is than the faster one.
     pub fn regret(&self) -> Option<f64> {
-        let (pairs, fourier) = (self.pairs?, self.fourier?);
-        let taken = if self.plan.chosen == Path::Pairs { pairs } else { fourier };
-        Some(taken / pairs.min(fourier))
+        let taken = match self.plan.chosen {
+            Path::Pairs => self.pairs?,
+            _ if self.plan.fused => self.fused?,
+            _ => self.fourier?,
+        };
+        let fastest = [self.pairs, self.fourier, self.fused].into_iter().flatten().fold(taken, f64::min);
+        (self.pairs.is_some() && self.fourier.is_some()).then_some(taken / fastest)
     }
 
     /// Compiles, warms up and times both ways on one head: once more while that fits `seconds`, five times at most.
@@ -64,7 +70,7 @@ impl MaskedPoint {
         let mut time = |way: Path| -> Result<Option<f64>> {
             match timed(backend, sides, way, seconds) {
                 Ok((time, rows)) => {
-                    if way == Path::Fourier {
+                    if way != Path::Pairs {
                         again = rows;
                     }
                     Ok(Some(time))
@@ -78,17 +84,22 @@ impl MaskedPoint {
         };
         // Beyond a hundred times the other way's estimate nobody waits for a number.
         let pairs = if plan.pairs_ms < 100.0 * plan.fourier_ms { time(Path::Pairs)? } else { None };
-        let fourier = time(Path::Fourier)?;
+        let fused = if toeplitz_attention_fused::fits(sides, &caps) { time(Path::Fused)? } else { None };
+        let fourier = time(Path::Passes)?;
         let memory = backend.compile(&attention(sides, 8, plan.chosen)?.graph)?.memory();
         let memory_of_eight = memory.external + memory.beyond_inputs_and_outputs();
-        Ok(Self { sides, pairs, fourier, plan, again, memory_of_eight, refused })
+        Ok(Self { sides, pairs, fourier, fused, plan, again, memory_of_eight, refused })
     }
 }
 
-/// Exponent of the time by Fourier transforms over the tokens.
+/// Tokens from which on the time by Fourier transforms is that of the transforms, not of dispatching them.
+pub const LARGE: u32 = 64 * 64;
+
+/// Exponent of the time by Fourier transforms over the tokens, from [`LARGE`] on.
 pub fn fourier_slope(points: &[MaskedPoint]) -> Option<f64> {
+    let large = points.iter().filter(|p| p.tokens() >= LARGE);
     let times: Vec<(f64, f64)> =
-        points.iter().filter_map(|p| p.fourier.map(|t| (f64::from(p.tokens()), t))).collect();
+        large.filter_map(|p| p.fourier.map(|t| (f64::from(p.tokens()), t))).collect();
     log_log_slope(&times)
 }
 

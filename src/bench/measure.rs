@@ -43,8 +43,11 @@ impl std::fmt::Display for Checked {
     }
 }
 
-/// Words loaded by one run, by path, over all of its steps.
+/// Words loaded by one run or step, by path.
 pub type Words = Loads;
+
+/// Work of a step and the words it loads.
+pub type StepWork = (Cost, Words);
 
 /// What measuring one case gave.
 #[derive(Clone, Debug)]
@@ -61,12 +64,24 @@ pub struct Measured {
     pub first_seconds: f64,
     /// Useful work of one run.
     pub cost: Cost,
-    /// Words loaded; `None` where there are no variants to say.
-    pub words: Option<Words>,
+    /// Work and words loaded of every step; `None` where there are no variants to say.
+    pub steps: Option<Vec<StepWork>>,
     /// Largest error against the f64 reference, relative to the largest value of the output.
     pub error: f64,
     /// How much was compared.
     pub checked: Checked,
+}
+
+impl Measured {
+    /// Words loaded by all steps.
+    pub fn loaded(&self) -> Words {
+        self.steps.iter().flatten().fold(Words::default(), |sum, (_, words)| Words {
+            storage: sum.storage + words.storage,
+            uniform: sum.uniform + words.uniform,
+            texture: sum.texture + words.texture,
+            workgroup: sum.workgroup + words.workgroup,
+        })
+    }
 }
 
 /// Times one case.
@@ -91,7 +106,7 @@ pub fn measure(
     let first_seconds = first.seconds().0;
     let cost = (spec.cost)(&concrete.dims, &concrete.params);
     let (error, checked) = largest_error(&concrete, program.as_mut(), &tensors, cost.flop > LARGE_FLOP)?;
-    let (variants, words) = steps(program.as_mut())?;
+    let (variants, steps) = steps(program.as_mut())?;
     let bursts = repeat(program.as_mut(), options)?;
     let computes_on_cpu = matches!(backend.info().kind, DeviceKind::Software | DeviceKind::Reference);
     let cpu: Vec<f64> = bursts.iter().map(|b| b.cpu_seconds).collect();
@@ -104,7 +119,7 @@ pub fn measure(
         cpu_seconds: Summary::of(&cpu).filter(|_| computes_on_cpu),
         first_seconds,
         cost,
-        words,
+        steps,
         error,
         checked,
     })
@@ -131,15 +146,14 @@ fn clocked(bursts: &[Burst]) -> (TimingSource, Vec<f64>) {
     }
 }
 
-/// The variants that ran and the words they load.
-fn steps(program: &mut dyn Program) -> Result<(Vec<String>, Option<Words>)> {
+/// The variants that ran, and the work of each step.
+fn steps(program: &mut dyn Program) -> Result<(Vec<String>, Option<Vec<StepWork>>)> {
     program.set_profiling(true);
     let profiled = program.run();
     program.set_profiling(false);
     let times = profiled?.steps;
     let mut names: Vec<String> = Vec::new();
-    let mut words = Words::default();
-    let mut counted = true;
+    let mut work = Some(Vec::new());
     for (step, time) in program.schedule().steps.iter().zip(&times) {
         let name = format!("{}/{}", time.kernel, time.variant);
         if !names.contains(&name) {
@@ -149,17 +163,22 @@ fn steps(program: &mut dyn Program) -> Result<(Vec<String>, Option<Words>)> {
             OnWgpu::Shader(list) => list.iter().find(|v| v.name == time.variant),
             OnWgpu::Expand(_) => None,
         };
-        let Some(variant) = variant else {
-            counted = false;
-            continue;
-        };
-        let (one, heads) = ((variant.loads)(&step.dims), step.dims.batches() as f64);
-        words.storage += heads * one.storage;
-        words.uniform += heads * one.uniform;
-        words.texture += heads * one.texture;
-        words.workgroup += heads * one.workgroup;
+        let done = variant.map(|variant| {
+            let (one, heads) = ((variant.loads)(&step.dims), step.dims.batches() as f64);
+            let words = Words {
+                storage: heads * one.storage,
+                uniform: heads * one.uniform,
+                texture: heads * one.texture,
+                workgroup: heads * one.workgroup,
+            };
+            ((step.kernel.cost)(&step.dims, &step.params), words)
+        });
+        work = work.zip(done).map(|(mut list, done)| {
+            list.push(done);
+            list
+        });
     }
-    Ok((names, counted.then_some(words)))
+    Ok((names, work))
 }
 
 /// Largest error of the program's outputs against the f64 reference, of all of it or of the first head.

@@ -11,9 +11,9 @@ mod report;
 mod scaling;
 mod stats;
 
-pub use masked::{MaskedPoint, fourier_slope};
-pub use measure::{Checked, Measured, Options, Words, largest_error, measure};
-pub use peaks::{Peak, Peaks};
+pub use masked::{LARGE, MaskedPoint, fourier_slope};
+pub use measure::{Checked, Measured, Options, StepWork, Words, largest_error, measure};
+pub use peaks::{Bound, Limit, PathPeaks, Peak, Peaks};
 pub use report::{Row, csv};
 pub use scaling::{Point, Scaling};
 pub use stats::{Summary, log_log_slope, rate};

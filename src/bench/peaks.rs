@@ -1,11 +1,11 @@
 //! What the device can do at best, measured in the same run by the probe kernels.
 
-use super::measure::{Measured, Options, measure};
+use super::measure::{Measured, Options, StepWork, measure};
 use super::stats::rate;
-use crate::backend::Backend;
-use crate::error::Result;
+use crate::backend::{Backend, DeviceKind};
+use crate::error::{Error, Result};
 use crate::kernel::KernelSpec;
-use crate::kernels::probe::{probe_copy, probe_exp, probe_fma};
+use crate::kernels::probe::{probe_copy, probe_exp, probe_fma, probe_load, probe_store};
 
 /// One roof.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,6 +17,15 @@ pub struct Peak {
 }
 
 impl Peak {
+    /// The higher of two roofs.
+    fn faster(self, other: Self) -> Self {
+        let higher = |a: Option<f64>, b: Option<f64>| a.into_iter().chain(b).reduce(f64::max);
+        Self {
+            per_second: higher(self.per_second, other.per_second),
+            per_cpu_second: higher(self.per_cpu_second, other.per_cpu_second),
+        }
+    }
+
     /// The part of the roof that some work reached, by processor seconds where both have them: they do not swell when other
     /// programs take the processor in between.
     pub fn share(&self, work: f64, seconds: f64, cpu_seconds: Option<f64>) -> Option<f64> {
@@ -35,26 +44,169 @@ pub struct Peaks {
     pub bytes: Peak,
     /// Exponentials.
     pub exp: Peak,
+    /// Words read from near, by path.
+    pub loads: PathPeaks,
+    /// Words written.
+    pub stores: Peak,
+    /// Whether memory bandwidth is a roof of its own: where the processor computes, loads and stores are slower than it.
+    pub has_memory: bool,
+}
+
+/// Roofs of loads, in words.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PathPeaks {
+    /// Storage buffers, by words or by vectors, whichever is faster.
+    pub storage: Peak,
+    /// Uniform buffers.
+    pub uniform: Peak,
+    /// Textures.
+    pub texture: Peak,
+    /// Workgroup memory.
+    pub workgroup: Peak,
+}
+
+/// What bounds work on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Operations and exponentials.
+    Arithmetic,
+    /// Loads by their paths.
+    Loads,
+    /// Stores.
+    Stores,
+    /// Bytes that must come from memory and go there.
+    Memory,
+}
+
+impl std::fmt::Display for Limit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Arithmetic => "arithmetic",
+            Self::Loads => "loads",
+            Self::Stores => "stores",
+            Self::Memory => "memory",
+        })
+    }
+}
+
+/// The least time that some work takes on a device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bound {
+    /// Seconds; processor seconds where the device computes on the CPU.
+    pub seconds: f64,
+    /// What takes most of them.
+    pub limit: Limit,
 }
 
 impl Peaks {
+    /// The least time of steps one after another, each bound by what is slowest in it: arithmetic, its loads by their paths, its
+    /// stores, or memory. `None` where a roof is missing.
+    pub fn bound(&self, steps: &[StepWork], by_cpu: bool) -> Option<Bound> {
+        let time = |peak: Peak, work: f64| -> Option<f64> {
+            let roof = if by_cpu { peak.per_cpu_second } else { peak.per_second };
+            if work == 0.0 { Some(0.0) } else { rate(work, roof?) }
+        };
+        let mut totals: Vec<(Limit, f64)> = Vec::new();
+        for (cost, words) in steps {
+            let paths = [
+                (self.loads.storage, words.storage),
+                (self.loads.uniform, words.uniform),
+                (self.loads.texture, words.texture),
+                (self.loads.workgroup, words.workgroup),
+            ];
+            let loads: f64 = paths.into_iter().map(|(peak, work)| time(peak, work)).sum::<Option<f64>>()?;
+            let memory = if self.has_memory { time(self.bytes, cost.bytes)? } else { 0.0 };
+            let kinds = [
+                (Limit::Arithmetic, time(self.flop, cost.flop)? + time(self.exp, cost.exp)?),
+                (Limit::Loads, loads),
+                (Limit::Stores, time(self.stores, cost.stores)?),
+                (Limit::Memory, memory),
+            ];
+            let (limit, slowest) = kinds.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+            match totals.iter_mut().find(|(kind, _)| *kind == limit) {
+                Some((_, total)) => *total += slowest,
+                None => totals.push((limit, slowest)),
+            }
+        }
+        let seconds = totals.iter().map(|(_, time)| time).sum();
+        let (limit, _) = totals.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some(Bound { seconds, limit })
+    }
+
     /// Runs the probes.
     ///
     /// Errors: as [`measure`].
     pub fn of(backend: &dyn Backend, options: Options) -> Result<Self> {
-        let probe = |spec: &'static KernelSpec, work: fn(&Measured) -> f64| -> Result<Peak> {
-            let Some(case) = spec.cases.iter().find(|c| c.bench) else { return Ok(Peak::default()) };
-            let measured = measure(backend, spec, case, options)?;
-            // The best of several runs: a roof is what the device can do when nobody disturbs it.
-            Ok(Peak {
-                per_second: rate(work(&measured), measured.seconds.min),
-                per_cpu_second: measured.cpu_seconds.and_then(|s| rate(work(&measured), s.min)),
-            })
-        };
+        let held =
+            |path: Option<&str>, spec: &'static KernelSpec, work: fn(&Measured) -> f64| -> Result<Peak> {
+                let Some(case) = spec.cases.iter().find(|c| c.bench) else { return Ok(Peak::default()) };
+                let measured = match path {
+                    None => measure(backend, spec, case, options)?,
+                    Some(path) => match backend.held_to(&format!("{}/{path}", spec.name)) {
+                        Ok(held) => measure(held.as_ref(), spec, case, options)?,
+                        // No device lacks a path today; one that does has no roof for it.
+                        Err(Error::Unsupported { .. }) => return Ok(Peak::default()),
+                        Err(error) => return Err(error),
+                    },
+                };
+                // The best of several runs: a roof is what the device can do when nobody disturbs it.
+                Ok(Peak {
+                    per_second: rate(work(&measured), measured.seconds.min),
+                    per_cpu_second: measured.cpu_seconds.and_then(|s| rate(work(&measured), s.min)),
+                })
+            };
+        let probe = |spec, work| held(None, spec, work);
+        let load = |path, work| held(Some(path), &probe_load::SPEC, work);
+        let storage: fn(&Measured) -> f64 = |m| m.loaded().storage;
         Ok(Self {
             flop: probe(&probe_fma::SPEC, |m| m.cost.flop)?,
             bytes: probe(&probe_copy::SPEC, |m| m.cost.bytes)?,
             exp: probe(&probe_exp::SPEC, |m| m.cost.exp)?,
+            loads: PathPeaks {
+                storage: load("word", storage)?.faster(load("vec4", storage)?),
+                uniform: load("uniform", |m| m.loaded().uniform)?,
+                texture: load("texture", |m| m.loaded().texture)?,
+                workgroup: load("workgroup", |m| m.loaded().workgroup)?,
+            },
+            stores: probe(&probe_store::SPEC, |m| m.cost.stores)?,
+            has_memory: !matches!(backend.info().kind, DeviceKind::Software | DeviceKind::Reference),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{Cost, Loads};
+
+    #[test]
+    fn each_step_is_bound_by_what_is_slowest_in_it() {
+        let roof = |x: f64| Peak { per_second: Some(x), per_cpu_second: Some(x / 2.0) };
+        let loads = PathPeaks {
+            storage: roof(10.0),
+            uniform: roof(10.0),
+            texture: roof(20.0),
+            workgroup: roof(10.0),
+        };
+        let peaks = Peaks {
+            flop: roof(100.0),
+            bytes: roof(1.0),
+            exp: roof(50.0),
+            loads,
+            stores: roof(5.0),
+            has_memory: false,
+        };
+        let step = |flop: f64, stores: f64, texture: f64| {
+            let cost = Cost { flop, exp: 0.0, stores, bytes: 1e6 };
+            (cost, Loads { texture, ..Loads::default() })
+        };
+        // 3 s of arithmetic, then 4 s of loads, then 1 s of stores.
+        let steps = [step(300.0, 1.0, 1.0), step(1.0, 1.0, 80.0), step(1.0, 5.0, 1.0)];
+        assert_eq!(peaks.bound(&steps, false), Some(Bound { seconds: 8.0, limit: Limit::Loads }));
+        assert_eq!(peaks.bound(&steps, true).map(|b| b.seconds), Some(16.0));
+        let memory = Peaks { has_memory: true, ..peaks };
+        assert_eq!(memory.bound(&steps, false), Some(Bound { seconds: 3e6, limit: Limit::Memory }));
+        let unknown = Peaks { flop: Peak::default(), ..peaks };
+        assert_eq!(unknown.bound(&steps, false), None);
     }
 }

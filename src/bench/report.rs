@@ -1,7 +1,7 @@
 //! Rows of the benchmark as text, JSON and CSV. Seconds and bytes inside, formatted here.
 
 use super::measure::{Measured, Words};
-use super::peaks::{Peak, Peaks};
+use super::peaks::{Bound, Peak, Peaks};
 use super::stats::rate;
 use crate::words::counted;
 use serde_json::{Value, json};
@@ -34,8 +34,17 @@ fn by_path(words: Words) -> [(&'static str, f64); 4] {
 }
 
 impl Peaks {
-    fn named(&self) -> [(&'static str, &'static str, Peak); 3] {
-        [("flop", "GFLOP", self.flop), ("bytes", "GB", self.bytes), ("exp", "Gexp", self.exp)]
+    fn named(&self) -> [(&'static str, &'static str, Peak); 8] {
+        [
+            ("flop", "GFLOP", self.flop),
+            ("bytes", "GB", self.bytes),
+            ("exp", "Gexp", self.exp),
+            ("storage_loads", "Gword storage", self.loads.storage),
+            ("uniform_loads", "Gword uniform", self.loads.uniform),
+            ("texture_loads", "Gword texture", self.loads.texture),
+            ("workgroup_loads", "Gword workgroup", self.loads.workgroup),
+            ("stores", "Gword stored", self.stores),
+        ]
     }
 
     /// As JSON; what is unknown is null.
@@ -49,7 +58,7 @@ impl Peaks {
         self.named().into_iter().map(one).collect()
     }
 
-    /// As a line for people.
+    /// As two lines for people.
     pub fn text(&self) -> String {
         let say = |(_, unit, peak): (&str, &str, Peak)| {
             let by_cpu =
@@ -57,7 +66,26 @@ impl Peaks {
             let none = || format!("{unit}/s below timer resolution");
             peak.per_second.map_or_else(none, |p| format!("{} {unit}/s{by_cpu}", giga(p)))
         };
-        format!("peaks measured on this device: {}", self.named().map(say).join(", "))
+        let list = |range: std::ops::Range<usize>| {
+            self.named()[range].iter().map(|p| say(*p)).collect::<Vec<_>>().join(", ")
+        };
+        format!(
+            "peaks measured on this device: {}\n  words from near and to memory: {}",
+            list(0..3),
+            list(3..8)
+        )
+    }
+}
+
+impl Measured {
+    /// The least time the device could take for these steps, by processor seconds where it computes on the CPU.
+    pub fn bound(&self, peaks: &Peaks) -> Option<Bound> {
+        peaks.bound(self.steps.as_ref()?, self.cpu_seconds.is_some())
+    }
+
+    /// The part of a bound that was reached.
+    pub fn share(&self, bound: Bound) -> Option<f64> {
+        rate(bound.seconds, self.cpu_seconds.unwrap_or(self.seconds).median)
     }
 }
 
@@ -108,7 +136,11 @@ impl Row {
             ("share_of_peak_bytes", json!(share(peaks.bytes, m.cost.bytes))),
             ("share_of_peak_exp", json!(share(peaks.exp, m.cost.exp))),
         ]);
-        for (path, words) in m.words.map(by_path).into_iter().flatten() {
+        let bound = m.bound(peaks);
+        fields.push(("bound_seconds", json!(bound.map(|b| b.seconds))));
+        fields.push(("bound_by", json!(bound.map(|b| b.limit.to_string()))));
+        fields.push(("share_of_bound", json!(bound.and_then(|b| m.share(b)))));
+        for (path, words) in m.steps.as_ref().map(|_| by_path(m.loaded())).into_iter().flatten() {
             let (count, fma) = match path {
                 "storage" => ("storage_words", "fma_per_storage_word"),
                 "uniform" => ("uniform_words", "fma_per_uniform_word"),
@@ -180,12 +212,15 @@ impl Row {
                 parts.push(format!("{} {unit}{}", giga(speed), share(peak, work)));
             }
         }
+        if let Some((bound, share)) = m.bound(peaks).and_then(|b| Some((b, m.share(b)?))) {
+            parts.push(format!("{:.0} % of the bound by {}", 100.0 * share, bound.limit));
+        }
         parts.push(format!("error {:.1e} ({})", m.error, m.checked));
         let fma = |(path, words): (&str, f64)| {
             intensity(m.cost.flop, words).map(|i| format!("{i:.1} FMA per {path} word"))
         };
         let mut second = vec![m.variants.join(" + ")];
-        second.extend(m.words.map(by_path).into_iter().flatten().filter_map(fma));
+        second.extend(m.steps.as_ref().map(|_| by_path(m.loaded())).into_iter().flatten().filter_map(fma));
         second.push(format!("first run {} with compilation", millis(m.first_seconds)));
         format!("{name}  {}\n    {}", parts.join(", "), second.join(", "))
     }
@@ -239,14 +274,15 @@ mod tests {
 
     fn row(median: f64, error: f64) -> Row {
         let seconds = Summary { median, min: median, mad: 0.0, samples: 5 };
+        let cost = Cost { flop: 4e9, exp: 0.0, stores: 1.0, bytes: 8.0 };
         let measured = Measured {
             variants: vec!["matmul/tile64".into()],
             seconds,
             source: TimingSource::Wall,
             cpu_seconds: None,
             first_seconds: 0.25,
-            cost: Cost { flop: 4e9, exp: 0.0, stores: 1.0, bytes: 8.0 },
-            words: Some(Words { storage: 1e9, ..Words::default() }),
+            cost,
+            steps: Some(vec![(cost, Words { storage: 1e9, ..Words::default() })]),
             error,
             checked: Checked::All,
         };

@@ -2,7 +2,7 @@
 
 use super::{Failure, Outcome, notice, open_device, print_line, unwritten};
 use crate::backend::{Backend, DeviceKind};
-use crate::bench::{self, MaskedPoint, Options, Peaks, Point, Row, Scaling, fourier_slope, measure};
+use crate::bench::{self, LARGE, MaskedPoint, Options, Peaks, Point, Row, Scaling, fourier_slope, measure};
 use crate::error::Error;
 use crate::graph::human_bytes;
 use crate::kernel::{Case, KernelSpec};
@@ -252,7 +252,8 @@ fn scaling(args: &Args) -> Outcome {
     }
 }
 
-/// Both ways of masked attention over tokens, and whether the right one would be taken.
+/// All ways of masked attention over tokens, whether the right one would be taken, and how close its transforms come to the
+/// device's bound.
 fn masked(args: &Args) -> Outcome {
     let backend = open_device(&args.device)?;
     if !args.json {
@@ -270,6 +271,19 @@ fn masked(args: &Args) -> Outcome {
         }
         points.push(point);
     }
+    // The transforms behind it, against what the device can do at best.
+    let options = Options { seconds: args.seconds, ..Options::default() };
+    let peaks = peaks(backend.as_ref(), options)?;
+    let mut rows: Vec<Row> = Vec::new();
+    for (kernel, name) in TRANSFORMS {
+        progress(&format!("{kernel} {name}"));
+        for (spec, case) in bench::select(Some(kernel), Some(name)) {
+            if (spec.name, case.name) == (kernel, name) {
+                rows.extend(row(backend.as_ref(), spec, case, None, false, options));
+            }
+        }
+        progress("");
+    }
     let slope = fourier_slope(&points);
     let worst = points.iter().filter_map(MaskedPoint::regret).reduce(f64::max);
     if args.json {
@@ -278,25 +292,38 @@ fn masked(args: &Args) -> Outcome {
             "points": points.iter().map(masked_json).collect::<Vec<_>>(),
             "fourier_slope": slope,
             "worst_choice": worst,
+            "peaks": peaks.json(),
+            "transforms": rows.iter().map(|r| r.json(&peaks)).collect::<Vec<_>>(),
         });
         return print_line(&serde_json::to_string_pretty(&all)?);
     }
     let or_none = |x: Option<f64>| x.map_or_else(|| "n/a".to_string(), |x| format!("{x:.2}"));
     print_line(&format!(
-        "slope of the Fourier way in logarithms {}; the way taken is at worst {} times as slow as the better one",
+        "slope of the Fourier way in logarithms, from {LARGE} tokens on, {}; the way taken is at worst {} times as slow as the better one",
         or_none(slope),
         or_none(worst)
-    ))
+    ))?;
+    print_line(&peaks.text())?;
+    rows.iter().try_for_each(|row| print_line(&row.text(&peaks)))
 }
+
+/// Batched transforms and convolutions of common sizes: lines of 4096 × 512 channels, planes × 1024 channels.
+const TRANSFORMS: [(&str, &str); 4] = [
+    ("fft", "lines_512"),
+    ("toeplitz_product", "line_4096"),
+    ("toeplitz_product", "plane_64x64_1024"),
+    ("toeplitz_product", "plane_56x56_1024"),
+];
 
 fn masked_line(p: &MaskedPoint) -> String {
     let time = |t: Option<f64>| t.map_or_else(|| "not run".into(), |t| format!("{:.2} ms", 1e3 * t));
     let refused = p.refused.as_ref().map_or_else(String::new, |why| format!("; {why}"));
     format!(
-        "{:>8} tokens  pairs {}, fourier {}; takes {}; {} of {} rows again; 8 heads hold {}{refused}",
+        "{:>8} tokens  pairs {}, fourier {}, fused {}; takes {}; {} of {} rows again; 8 heads hold {}{refused}",
         p.tokens(),
         time(p.pairs),
         time(p.fourier),
+        time(p.fused),
         p.plan,
         p.again.0,
         p.again.1,
@@ -309,9 +336,11 @@ fn masked_json(p: &MaskedPoint) -> Value {
         "sides": p.sides,
         "pairs_seconds": p.pairs,
         "fourier_seconds": p.fourier,
+        "fused_seconds": p.fused,
         "taken": p.plan.chosen.to_string(),
         "estimated_pairs_seconds": 1e-3 * p.plan.pairs_ms,
         "estimated_fourier_seconds": 1e-3 * p.plan.fourier_ms,
+        "estimated_for_fused": p.plan.fused,
         "rows_computed_again": p.again.0,
         "rows": p.again.1,
         "bytes_of_eight_heads": p.memory_of_eight,

@@ -1,7 +1,8 @@
 //! `wgattn mask`: the weights that a mask gives to the keys of a clicked query, over a picture or a bare grid.
 
-use super::{Failure, Outcome, keep_input, notice, print_line};
+use super::{Failure, Outcome, keep_input, notice, open_device, print_line};
 use crate::arrays::{Array, ArrayData};
+use crate::attention::{Mask, MaskedAttention};
 use crate::mask::MaskSpec;
 use crate::vision::grid::{DEFAULT_MAX_TOKENS, DEFAULT_STRIDE, MAX_PATCH, TokenGrid};
 use crate::vision::image::Photo;
@@ -48,6 +49,9 @@ pub(super) struct Args {
     /// Also write the whole matrix as .npy (queries, keys)
     #[arg(long)]
     matrix: Option<PathBuf>,
+    /// Whose costs decide how attention under the mask would be computed: auto, cpu, or the index, name or backend of an adapter
+    #[arg(long, default_value = "auto")]
+    device: String,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
@@ -68,6 +72,23 @@ fn blank(cells: UVec2) -> Result<Photo, Failure> {
         image::Rgb([shade; 3])
     });
     Ok(Photo::from_rgb8("grid", size.x, size.y, grey.into_raw())?)
+}
+
+/// Features and value columns for which the way of attention is told.
+const WIDTH: u32 = 32;
+
+/// How attention under the mask would be computed: by a scan, or the way that is cheaper on the device.
+fn way(args: &Args, sides: &[u32]) -> Result<String, Failure> {
+    let attention = MaskedAttention::of(Mask::from_spec(&args.mask, sides)?);
+    if matches!(attention.mask, Mask::Scan(_)) {
+        return Ok("scan, linear in the tokens".into());
+    }
+    let backend = open_device(&args.device)?;
+    let plan = backend.device_caps().and_then(|caps| attention.plan(caps, WIDTH, WIDTH));
+    Ok(match plan {
+        Some(plan) => format!("{plan}, with {WIDTH} features and values, on {}", backend.info().name),
+        None => format!("pairs, the definition, on {}", backend.info().name),
+    })
 }
 
 /// Runs the subcommand.
@@ -106,7 +127,9 @@ pub(super) fn run(args: &Args) -> Outcome {
     photo.notices().iter().chain(grid.notice().iter()).for_each(notice);
     let (rows, cols) = (grid.rows(), grid.cols());
     let side = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    let table = args.mask.table(&[side(rows), side(cols)])?;
+    let sides = [side(rows), side(cols)];
+    let table = args.mask.table(&sides)?;
+    let way = way(args, &sides)?;
     let tokens = rows * cols;
     let row = |token: usize| {
         (0..tokens).map(move |key| (side(token), side(key))).map(|(i, j)| table.weight(0, i, j))
@@ -145,7 +168,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         let report = json!({
             "mask": args.mask.to_string(), "rows": rows, "cols": cols, "tokens": tokens,
             "queries": clicks.iter().map(|p| grid.token_at(*p).ok()).collect::<Vec<_>>(),
-            "keys_seen": seen, "keys_in_support": support.volume(),
+            "keys_seen": seen, "keys_in_support": support.volume(), "attention": way,
             "out": args.out.display().to_string(),
         });
         return print_line(&serde_json::to_string_pretty(&report)?);
@@ -154,6 +177,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     print_line(&format!("grid         {rows} × {cols} = {}", counted(tokens, "token", "tokens")))?;
     let list: Vec<String> = seen.iter().map(ToString::to_string).collect();
     print_line(&format!("sees         {} of {tokens} keys", list.join(", ")))?;
+    print_line(&format!("attention    {way}"))?;
     [Some(&args.out), args.raw.as_ref(), args.matrix.as_ref()]
         .into_iter()
         .flatten()

@@ -106,6 +106,12 @@ impl Graph {
         self.add(TensorInfo { name: name.into(), shape, dtype, kind: Kind::Constant, base: None, constant })
     }
 
+    /// The numbers of a constant; `None` for any other tensor, views of constants included.
+    pub fn constant_numbers(&self, tensor: Tensor) -> Option<Arc<HostTensor>> {
+        let info = self.tensors.get(tensor.id as usize).filter(|_| tensor.graph == self.id)?;
+        info.constant.clone().filter(|_| info.base.is_none())
+    }
+
     /// A tensor that lives between passes.
     pub fn transient(&mut self, name: &str, shape: impl Into<Shape>, dtype: DType) -> Tensor {
         self.declare(name, shape.into(), dtype, Kind::Transient)

@@ -28,7 +28,7 @@ kernels! {
     /// Linear attention through a feature map: plain, causal, with decay, in segments.
     linear {
         linear_attention, append_one, divide_rows, state_rows, causal_attention, decay_powers, chunk_states, scan_states, chunk_attend,
-        attention_step, separable_attention, axis_scan, outer_rows, contract_rows;
+        attention_step, step_state, separable_attention, axis_scan, outer_rows, contract_rows;
         chunks
     }
     /// Functions of single elements.
@@ -38,15 +38,15 @@ kernels! {
     /// Searches for what should not be there.
     check { find_nonfinite, nonfinite_parts, nonfinite_merge }
     /// What a device can do at best, for `wgattn bench`.
-    probe { probe_fma, probe_copy, probe_exp }
+    probe { probe_fma, probe_copy, probe_exp, probe_load, probe_store }
     /// Fourier transforms.
     fft { fft, fft_pass; plan }
     /// Masks as linear operators on channels, by relative position: block-Toeplitz products, and pair by pair.
     mask {
-        toeplitz_product, toeplitz_spectrum, circulant_embed, toeplitz_attention_sums, toeplitz_lift,
-        toeplitz_contract, relative_attention, relative_rows, relative_map, weigh_rows, choose_rows, column_norms, noise_guard, noise_flags,
+        toeplitz_product, toeplitz_spectrum, circulant_embed, toeplitz_attention_sums, toeplitz_attention_fused, toeplitz_lift,
+        toeplitz_contract, pack_rows, unpack_rows, relative_attention, relative_rows, relative_map, weigh_rows, choose_rows, column_norms, noise_guard, noise_flags,
         count_flags, list_flags, masked_attention;
-        grid, path, relative
+        fourier, grid, path, relative
     }
     /// Attention forms whose cost is all pairs of tokens.
     attention {

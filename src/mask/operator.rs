@@ -13,7 +13,9 @@ use crate::kernels::linalg::matmul;
 use crate::kernels::mask::grid::Grid;
 use crate::kernels::mask::{toeplitz_product, toeplitz_spectrum};
 use crate::tensor::{DType, HostTensor, Tensor};
-pub use combined::{BlockDiagonal, LowRank, OneHead, Scaled, Sum, attend, bordered, hadamard};
+pub use combined::{
+    BlockDiagonal, LowRank, OneHead, Scaled, Sum, attend, attend_with_floor, bordered, hadamard,
+};
 use std::fmt::Debug;
 use std::sync::Arc;
 

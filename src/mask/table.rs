@@ -141,9 +141,16 @@ impl RelativeTable {
     /// Errors: another number of entries; NaN or infinite weights.
     pub fn signed(sides: &[u32], heads: u32, values: Vec<f32>) -> Result<Self> {
         let sides = grid(sides)?;
-        let entries = entries(sides);
-        let expected = u64::from(heads) * entries;
-        if heads == 0 || values.len() as u64 != expected {
+        if heads == 0 {
+            return Err(Error::value(
+                "heads of a mask's table",
+                "at least 1",
+                heads,
+                "1 table serves all heads",
+            ));
+        }
+        let expected = u64::from(heads) * entries(sides);
+        if values.len() as u64 != expected {
             let [a, b, c] = sides.map(|n| 2 * n - 1);
             return Err(Error::value(
                 "table of a mask",

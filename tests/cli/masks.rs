@@ -10,6 +10,9 @@ fn a_mask_is_painted_over_a_picture_and_over_a_bare_grid() {
         .run(&["mask", "toeplitz:window,size=2,distance=linf", &cat, "--at", "80,60", "--raw", "m.npy"])
         .done();
     assert!(run.stdout.contains("sees         25 of 1200 keys"), "{}", run.stdout);
+    assert!(run.stdout.contains("attention    pairs"), "{}", run.stdout);
+    let run = folder.run(&["mask", "decay:0.9", &cat, "--at", "80,60"]).done();
+    assert!(run.stdout.contains("attention    scan"), "{}", run.stdout);
     assert!(image::open(folder.at("mask.png")).expect("a picture").height().is_multiple_of(120));
     assert_eq!(arrays::read(folder.at("m.npy")).expect("an array")[arrays::NPY_NAME].shape, [1, 30, 40]);
     folder

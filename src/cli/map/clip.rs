@@ -478,7 +478,7 @@ impl Report<'_> {
             "grid": { "rows": grid.rows(), "columns": grid.cols() },
             "kernel": kernel_name(self.scene.kernel),
             "mask": self.scene.mask.to_string(),
-            "path": path_of(&self.scene).0,
+            "path": path_of(self.scene).0,
             "landmarks": self.scene.landmarks,
             "lambda": self.scene.lambda,
             "frames": self.seen.iter().map(|s| json!({

@@ -21,7 +21,7 @@ use crate::tensor::{Dims, HostData};
 params! {
     /// Parameters of [`SPEC`].
     pub struct Params {
-        /// inputs of a butterfly: 2, 3, 4, 8, 16 or 32
+        /// inputs of a butterfly: 2, 3, 4, 8, 16 or 32; 64 where that is the whole transform
         fixed radix: u32 = 2,
         /// 1: an inverse transform, without its factor 1/L
         fixed inverse: u32 = 0,
@@ -158,6 +158,8 @@ const RADIX8: &Shared =
 const DFT8: &Shared = &Shared { file: "fft/dft8.wgsl", body: include_str!("../../../shaders/fft/dft8.wgsl") };
 const RADIX32: &Shared =
     &Shared { file: "fft/radix32.wgsl", body: include_str!("../../../shaders/fft/radix32.wgsl") };
+const RADIX64: &Shared =
+    &Shared { file: "fft/radix64.wgsl", body: include_str!("../../../shaders/fft/radix64.wgsl") };
 const RADIX16: &Shared =
     &Shared { file: "fft/radix16.wgsl", body: include_str!("../../../shaders/fft/radix16.wgsl") };
 
@@ -210,7 +212,8 @@ const fn radix_text(radix: u32) -> &'static [&'static Shared] {
         4 => &[GROUP, PARTS, PASS, RADIX4],
         8 => &[GROUP, PARTS, PASS, DFT8, RADIX8],
         16 => &[GROUP, PARTS, PASS, RADIX16],
-        _ => &[GROUP, PARTS, PASS, DFT8, RADIX32],
+        32 => &[GROUP, PARTS, PASS, DFT8, RADIX32],
+        _ => &[GROUP, PARTS, PASS, DFT8, RADIX64],
     }
 }
 
@@ -221,7 +224,8 @@ const fn texel_text(radix: u32) -> &'static [&'static Shared] {
         4 => &[GROUP, TEXELS, PARTS, PASS, RADIX4],
         8 => &[GROUP, TEXELS, PARTS, PASS, DFT8, RADIX8],
         16 => &[GROUP, TEXELS, PARTS, PASS, RADIX16],
-        _ => &[GROUP, TEXELS, PARTS, PASS, DFT8, RADIX32],
+        32 => &[GROUP, TEXELS, PARTS, PASS, DFT8, RADIX32],
+        _ => &[GROUP, TEXELS, PARTS, PASS, DFT8, RADIX64],
     }
 }
 
@@ -292,13 +296,16 @@ const fn plain<const R: u32>(name: &'static str) -> Variant {
 
 fn check(d: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     let p = Params::from_bytes(params);
-    if ![2, 3, 4, 8, 16, 32].contains(&p.radix) || p.inverse > 1 || p.blocked > 3 {
+    if ![2, 3, 4, 8, 16, 32, 64].contains(&p.radix) || p.inverse > 1 || p.blocked > 3 {
         return Err(format!(
-            "radix is 2, 3, 4, 8, 16 or 32, inverse 0 or 1 and blocked 0 to 3, got {}, {} and {}",
+            "radix is 2, 3, 4, 8, 16, 32 or 64, inverse 0 or 1 and blocked 0 to 3, got {}, {} and {}",
             p.radix, p.inverse, p.blocked
         ));
     }
     let m = butterflies(d, p.radix);
+    if p.radix == 64 && (d.size("t") != 1 || m != 1) {
+        return Err(format!("radix 64 is a whole transform: w has 1 row and a line 64 numbers, got {} rows", d.size("t")));
+    }
     let length = u64::from(m) * u64::from(p.radix);
     let wanted = 2 * powers(p.radix).len() as u32;
     if d.size("t") == 0 || !m.is_multiple_of(d.size("t")) || d.size("g") != wanted {
@@ -421,18 +428,21 @@ pub static SPEC: KernelSpec = KernelSpec {
         texture::<8>("texture8"),
         texture::<16>("texture16"),
         texture::<32>("texture32"),
+        texture::<64>("texture64"),
         filter::<2>("filter2"),
         filter::<3>("filter3"),
         filter::<4>("filter4"),
         filter::<8>("filter8"),
         filter::<16>("filter16"),
         filter::<32>("filter32"),
+        filter::<64>("filter64"),
         vec4::<2>("vec4_2"),
         vec4::<3>("vec4_3"),
         vec4::<4>("vec4_4"),
         vec4::<8>("vec4_8"),
         vec4::<16>("vec4_16"),
         vec4::<32>("vec4_32"),
+        vec4::<64>("vec4_64"),
         plain::<2>("plain2"),
         plain::<3>("plain3"),
         plain::<4>("plain4"),
@@ -523,6 +533,31 @@ pub static SPEC: KernelSpec = KernelSpec {
         )
         .without(WITHOUT)
         .filled(of::<32, 3>()),
+        Case::new(
+            "radix64",
+            &[("b", 1), ("h", 2), ("o", 3), ("n", 33), ("a", 12), ("t", 1), ("g", 20), ("l", 50), ("e", 12)],
+            backwards::<64>,
+        )
+        .without(WITHOUT)
+        .filled(of::<64, 1>()),
+        Case::new(
+            "filter64",
+            &[
+                ("b", 1),
+                ("h", 2),
+                ("o", 1),
+                ("n", 31),
+                ("a", 24),
+                ("t", 1),
+                ("g", 20),
+                ("r", 2),
+                ("f", 192),
+                ("l", 32),
+                ("e", 24),
+            ],
+            || Params { radix: 64, channels: 8, ..Params::default() }.to_bytes(),
+        )
+        .filled(of::<64, 1>()),
         Case::new(
             "filter32",
             &[

@@ -55,21 +55,29 @@ pub fn candidates(least: u32) -> Vec<u32> {
 }
 
 /// What a plan costs, in words: a store takes a software driver twice as long as a read, and on a GPU both move memory.
-pub fn words_moved(passes: &[Pass], sides: [u32; 3]) -> u64 {
-    let mut sizes = sides.map(u64::from);
+pub fn words_moved(passes: &[Pass], sides: [u32; 3]) -> f64 {
+    weighed_words(passes, sides, |_| 1.0)
+}
+
+/// The same with each pass's words times its weight.
+pub fn weighed_words(passes: &[Pass], sides: [u32; 3], weight: impl Fn(&Pass) -> f64) -> f64 {
+    let mut sizes = sides.map(f64::from);
     let moved = |pass: &Pass| {
-        let read: u64 = sizes.iter().product();
-        sizes[pass.axis] = u64::from(pass.stored);
+        let read: f64 = sizes.iter().product();
+        sizes[pass.axis] = f64::from(pass.stored);
         // A filter also reads the spectrum.
-        read + 2 * sizes.iter().product::<u64>() + if pass.filter { read } else { 0 }
+        weight(pass) * (read + 2.0 * sizes.iter().product::<f64>() + if pass.filter { read } else { 0.0 })
     };
     passes.iter().map(moved).sum()
 }
 
 /// The same with radices up to 32, where a device would rather hold many numbers in registers (or in its first cache) than
-/// pass over memory once more: software drivers. As few passes as can be, as equal as they can be. Not up to 64: on llvmpipe two
-/// such passes took as long as three of 16.
+/// pass over memory once more: software drivers. As few passes as can be, as equal as they can be. 64 only where that is all: as
+/// one of two passes it took as long as three of 16 on llvmpipe, as the only one half as long as two of 8.
 fn wide_radices(length: u32) -> Vec<u32> {
+    if length == 64 {
+        return vec![64];
+    }
     let twos = length.trailing_zeros();
     let passes = twos.div_ceil(5);
     let mut list: Vec<u32> = (0..passes).map(|i| 1 << ((twos + i) / passes)).collect();

@@ -7,6 +7,8 @@
 //! * `key_mask`, `query_mask` `[b, h, n]`: 0 = leave out, by selection; what a left-out key holds does not matter.
 //! * `reach` `[b, h, n, 2]`: segments, see [`chunks`](super::chunks). No token sees another segment.
 //! * `out` `[b, h, n, e]`, zeros in rows without keys; `den` `[b, h, n]` the denominators.
+//! * `state` `[b, h, r, e + 1]`: Σⱼ γ^(n − 1 − j) kⱼ [vⱼ, 1]ᵀ over the last token's segment, with which
+//!   [`attention_step`](super::attention_step) goes on.
 //!
 //! Within a chunk all pairs, across chunks a state of r (e + 1) numbers; numerators and denominator go together. All terms are
 //! positive, so every row keeps its relative accuracy however small its weights; weights that underflow are nothing.
@@ -17,7 +19,7 @@ use super::chunks::{key_counts, reach, state_size};
 use super::decay_powers;
 use super::divide_rows::{self, divided};
 use super::linear_attention::check_widths;
-use super::{chunk_attend, scan_states};
+use super::{chunk_attend, scan_states, step_state};
 use crate::error::Result;
 use crate::graph::{Expansion, Graph};
 use crate::kernel::*;
@@ -43,6 +45,10 @@ fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
         return Err(format!("two_sided is 0 or 1, got {}", p.two_sided));
     }
     check_widths(dims, params)?;
+    let (w, e) = (dims.find("w"), dims.size("e"));
+    if w.is_some_and(|w| u64::from(w) != u64::from(e) + 1) {
+        return Err(format!("a state has e + 1 = {} columns, got {}", u64::from(e) + 1, dims.size("w")));
+    }
     match dims.find("heads") {
         Some(heads) if heads != 1 && heads != h => Err(format!("decay has 1 or h = {h} numbers, got {heads}")),
         _ => Ok(()),
@@ -56,7 +62,9 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     let heads = args.dims.at("heads").max(1);
     let width = e + 1;
     let shared = &*args;
-    let all = reference::rows(args.dims.batches() as usize, 1, n * width, |batch, _, lines| {
+    // The lines of each head and then its state.
+    let all = reference::rows(args.dims.batches() as usize, 1, (n + r) * width, |batch, _, part| {
+        let (lines, last) = part.split_at_mut(n * width);
         let gamma = decay.as_ref().map_or(T::one(), |d| d[batch % h.max(1) % heads]);
         let mut add = |state: &mut [T], i: usize, own: bool, backward: bool| {
             // A state begins anew with its segment; what came before may have been anything.
@@ -85,6 +93,7 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
         };
         let mut state = vec![T::zero(); r * width];
         (0..n).for_each(|i| add(&mut state, i, true, false));
+        last.copy_from_slice(&state);
         if p.two_sided == 1 {
             state.fill(T::zero());
             (0..n).rev().for_each(|i| add(&mut state, i, false, true));
@@ -97,8 +106,11 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
             divided(&mut line[..e], den);
         }
     });
-    args.set("out", all.chunks_exact(width).flat_map(|line| &line[..e]).copied().collect());
-    args.set("den", all.chunks_exact(width).map(|line| line[e]).collect());
+    let parts = || all.chunks_exact(((n + r) * width).max(1));
+    let lines = || parts().flat_map(|part| part[..n * width].chunks_exact(width));
+    args.set("out", lines().flat_map(|line| &line[..e]).copied().collect());
+    args.set("den", lines().map(|line| line[e]).collect());
+    args.set("state", parts().flat_map(|part| &part[n * width..]).copied().collect());
     Ok(())
 }
 
@@ -141,6 +153,7 @@ struct Ports {
     reach: Option<Tensor>,
     out: Tensor,
     den: Option<Tensor>,
+    state: Option<Tensor>,
 }
 
 impl Ports {
@@ -157,6 +170,7 @@ impl Ports {
             reach: self.reach.map(&mut cut).transpose()?,
             out: cut(self.out)?,
             den: self.den.map(&mut cut).transpose()?,
+            state: self.state.map(&mut cut).transpose()?,
             powers: self.powers,
         };
         let powers = match self.powers {
@@ -177,7 +191,11 @@ impl Ports {
         graph.pass(&chunk_states::SPEC, &params, &[k, v, powers, key_mask, reach, Some(states)])?;
         let entered = graph.transient("states before chunks", [b, h, chunks, size], DType::F32);
         let params = scan_states::Params { tokens: n, rows, two_sided };
-        graph.pass(&scan_states::SPEC, &params, &[Some(states), powers, reach, Some(entered), None])?;
+        let last = self.state.map(|_| graph.transient("state after the last chunk", [b, h, size], DType::F32));
+        graph.pass(&scan_states::SPEC, &params, &[Some(states), powers, reach, Some(entered), last])?;
+        if last.is_some() {
+            graph.pass(&step_state::SPEC, &params::NoParams {}, &[last, self.state])?;
+        }
         let divide = u32::from(self.den.is_none() && self.query_mask.is_none());
         let params = chunk_attend::Params { rows, two_sided, divide };
         let lines = if divide == 1 { self.out } else {
@@ -207,6 +225,7 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
         reach: x.port_if("reach"),
         out: x.port("out"),
         den: x.port_if("den"),
+        state: x.port_if("state"),
     };
     let [b, h, n, r, e] = ["b", "h", "n", "r", "e"].map(|d| x.dims.size(d));
     // Both state buffers live at once.
@@ -235,6 +254,10 @@ const fn sizes(n: u32, r: u32, e: u32) -> [(&'static str, u32); 6] {
     [("b", 2), ("h", 2), ("heads", 2), ("n", n), ("r", r), ("e", e)]
 }
 
+const fn state_sizes(n: u32, r: u32, e: u32, w: u32) -> [(&'static str, u32); 7] {
+    [("b", 2), ("h", 2), ("heads", 2), ("n", n), ("r", r), ("e", e), ("w", w)]
+}
+
 const fn bench_sizes(n: u32) -> [(&'static str, u32); 5] {
     [("b", 1), ("h", 8), ("n", n), ("r", 32), ("e", 32)]
 }
@@ -243,7 +266,7 @@ fn with(two_sided: u32, rows: u32) -> Vec<u8> {
     Params { two_sided, rows }.to_bytes()
 }
 
-const BARE: &[&str] = &["decay", "key_mask", "query_mask", "reach", "den"];
+const BARE: &[&str] = &["decay", "key_mask", "query_mask", "reach", "den", "state"];
 const Q: (&str, Fill) = ("q", Fill::Uniform(0.0, 1.0));
 const K: (&str, Fill) = ("k", Fill::Uniform(0.0, 1.0));
 const DECAY: (&str, Fill) = ("decay", Fill::Uniform(0.5, 1.0));
@@ -264,10 +287,11 @@ pub static SPEC: KernelSpec = KernelSpec {
         Port::read("reach", &["b", "h", "n", "2"]).of(DType::U32).broadcast().optional(),
         Port::write("out", &["b", "h", "n", "e"]),
         Port::write("den", &["b", "h", "n"]).optional(),
+        Port::write("state", &["b", "h", "r", "w"]).optional(),
     ],
     params: Params::FIELDS,
     defaults: Params::default_bytes,
-    output_dims: None,
+    output_dims: Some(|dims, _| dims.set("w", dims.size("e") + 1)),
     check,
     wgpu: OnWgpu::Expand(expand),
     cuda: OnCuda::Absent { reason: "expands into kernels of its own when the CUDA backend is built" },
@@ -284,23 +308,26 @@ pub static SPEC: KernelSpec = KernelSpec {
     cases: &[
         Case::new("smallest", &[("b", 1), ("h", 1), ("n", 1), ("r", 1), ("e", 1)], Params::default_bytes).without(BARE)
             .filled(&[("q", Fill::Uniform(0.5, 1.0)), ("k", Fill::Uniform(0.5, 1.0))]),
-        Case::new("odd", &sizes(101, 5, 6), || with(0, 16)).filled(&[Q, K, DECAY, SEGMENTS]).shared(&["reach"]),
+        Case::new("odd", &sizes(101, 5, 6), || with(0, 16)).without(&["state"]).filled(&[Q, K, DECAY, SEGMENTS]).shared(&["reach"]),
+        Case::new("state", &state_sizes(101, 5, 6, 7), || with(0, 16)).without(&["query_mask", "reach"]).filled(&[Q, K, DECAY]),
+        Case::new("state_of_texels", &state_sizes(65, 8, 4, 5), Params::default_bytes).without(&["decay", "key_mask", "query_mask", "den"])
+            .filled(&[Q, K, SEGMENTS]).shared(&["reach"]),
         Case::new("causal", &sizes(129, 32, 32), Params::default_bytes).without(BARE).filled(&[Q, K]),
-        Case::new("decay", &sizes(200, 8, 12), Params::default_bytes).without(&["key_mask", "query_mask", "reach", "den"])
+        Case::new("decay", &sizes(200, 8, 12), Params::default_bytes).without(&["key_mask", "query_mask", "reach", "den", "state"])
             .filled(&[Q, K, DECAY]),
-        Case::new("two_sided", &sizes(150, 8, 8), || with(1, 0)).without(&["key_mask", "den"]).filled(&[Q, K, DECAY, RAGGED]),
-        Case::new("masked", &sizes(70, 6, 5), || with(1, 64)).filled(&[Q, K, DECAY, RAGGED]).shared(&["key_mask", "query_mask"]),
-        Case::new("identity", &sizes(70, 8, 4), Params::default_bytes).without(&["key_mask", "query_mask", "reach", "den"])
+        Case::new("two_sided", &sizes(150, 8, 8), || with(1, 0)).without(&["key_mask", "den", "state"]).filled(&[Q, K, DECAY, RAGGED]),
+        Case::new("masked", &sizes(70, 6, 5), || with(1, 64)).without(&["state"]).filled(&[Q, K, DECAY, RAGGED]).shared(&["key_mask", "query_mask"]),
+        Case::new("identity", &sizes(70, 8, 4), Params::default_bytes).without(&["key_mask", "query_mask", "reach", "den", "state"])
             .filled(&[Q, K, ("decay", Fill::Value(0.0))]),
-        Case::new("fast_decay", &sizes(300, 8, 4), || with(1, 0)).without(&["key_mask", "query_mask", "reach", "den"])
+        Case::new("fast_decay", &sizes(300, 8, 4), || with(1, 0)).without(&["key_mask", "query_mask", "reach", "den", "state"])
             .filled(&[Q, K, ("decay", Fill::Value(1e-3))]),
-        Case::new("no_key_is_kept", &sizes(40, 8, 4), Params::default_bytes).without(&["query_mask", "reach", "decay"])
+        Case::new("no_key_is_kept", &sizes(40, 8, 4), Params::default_bytes).without(&["query_mask", "reach", "decay", "state"])
             .filled(&[Q, ("k", Fill::Value(1e30)), ("v", Fill::Value(3e38)), ("key_mask", Fill::Value(0.0))]),
         Case::new("no_token", &sizes(0, 8, 4), Params::default_bytes).without(BARE).filled(&[Q, K]),
         Case::new("tokens_4096", &bench_sizes(4096), Params::default_bytes).without(BARE).filled(&[Q, K]).for_bench(),
         Case::new("tokens_16384", &bench_sizes(16_384), Params::default_bytes).without(BARE).filled(&[Q, K]).for_bench(),
         Case::new("decay_16384", &[("b", 1), ("h", 8), ("heads", 8), ("n", 16_384), ("r", 32), ("e", 32)], Params::default_bytes)
-            .without(&["key_mask", "query_mask", "reach", "den"]).filled(&[Q, K, DECAY]).for_bench(),
+            .without(&["key_mask", "query_mask", "reach", "den", "state"]).filled(&[Q, K, DECAY]).for_bench(),
     ],
     vjp: None,
 };

@@ -195,7 +195,7 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
         let decay = decay[long.first().copied().unwrap_or(2)];
         let params = causal_attention::Params { two_sided: 1, rows: 0 };
         let Ports { q, k, v, key_mask, query_mask, out, den, .. } = ports;
-        let args = [Some(q), Some(k), Some(v), Some(decay), key_mask, query_mask, None, Some(out), den];
+        let args = [Some(q), Some(k), Some(v), Some(decay), key_mask, query_mask, None, Some(out), den, None];
         x.graph.pass(&causal_attention::SPEC, &params, &args)?;
         return Ok(());
     }

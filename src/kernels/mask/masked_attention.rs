@@ -9,20 +9,18 @@
 //!
 //! * `q`, `k` `[b, h, n, r]` mapped queries and keys, `v` `[b, h, n, e]`, `table` `[1 or h, t]` for tokens on the grid n1 × n2 × n3 in
 //!   raster order, t = (2 n1 − 1)(2 n2 − 1)(2 n3 − 1).
-//!   Global tokens in front of the grid, and packed sequences told by `segment` `[n, 2]`, as in [`relative`]: both go
-//!   pair by pair.
+//!   Global tokens in front of the grid, and packed sequences told by `segment` `[n, 2]`, as in [`relative`]. Sequences go by
+//!   transforms where the segments are a constant of the graph, so that they can be sorted by length.
 //! * `key_mask`, `query_mask` `[b, h, n]`: 0 leaves a key out, whatever it holds; 0 makes a row zeros.
 //! * `out` `[b, h, n, e]`, zeros where a row sees no key; `status` `[2]`: rows that were computed again, and rows in all (0 of all
 //!   where all were computed pair by pair at once).
 
+use super::fourier::{self, Task};
 use super::path::{self, Path};
-use super::relative_attention::segments;
 use super::relative::{self, Grid, Operands, check_grid, finish};
-use super::{
-    choose_rows, column_norms, noise_guard, relative_attention, relative_rows, toeplitz_attention_sums,
-    toeplitz_spectrum,
-};
-use crate::error::Result;
+use super::relative_attention::segments;
+use super::{relative_attention, toeplitz_attention_fused};
+use crate::error::{Error, Result};
 use crate::graph::{Expansion, Graph};
 use crate::kernel::*;
 use crate::kernels::elementwise::add_words;
@@ -53,7 +51,8 @@ params! {
         fixed first3: u32 = 0,
         /// last such place of the third axis
         fixed last3: u32 = u32::MAX,
-        /// 0 = the cheaper way, 1 = pair by pair, 2 = by Fourier transforms
+        /// 0 = the cheaper way, 1 = pair by pair, 2 = by Fourier transforms, 3 = by such in workgroup memory, 4 = by such that pass
+        /// over memory
         fixed path: u32 = 0,
         /// factor of the noise that the guard reckons with
         live safety: f32 = 1.0,
@@ -69,7 +68,8 @@ impl Params {
         Self { n1, n2, n3, globals, first1, last1, first2, last2, first3, last3, path: path.number(), ..Self::default() }
     }
 
-    fn grid(self) -> relative::Params {
+    /// The grid with its support.
+    pub(super) fn grid(self) -> relative::Params {
         let Self { n1, n2, n3, globals, first1, last1, first2, last2, first3, last3, .. } = self;
         let torus = 0;
         relative::Params { n1, n2, n3, globals, first1, last1, first2, last2, first3, last3, torus }
@@ -77,25 +77,30 @@ impl Params {
 
     /// Sides of the grid.
     fn sides(self, dims: &Dims) -> [u32; 3] {
-        [self.n1, self.n2, if self.n3 == 0 { dims.size("n") } else { self.n3 }]
+        [self.n1, self.n2, if self.n3 == 0 { dims.size("n").saturating_sub(self.globals) } else { self.n3 }]
     }
 }
 
 fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     let p = Params::from_bytes(params);
-    if p.path > 2 {
-        return Err(format!("path is 0, 1 or 2, got {}", p.path));
+    if p.path > Path::Passes.number() {
+        return Err(format!("path is 0, 1, 2, 3 or 4, got {}", p.path));
     }
     for (name, x) in [("safety", p.safety), ("tau", p.tau)] {
         if !(x.is_finite() && x > 0.0) {
             return Err(format!("{name} is a number above 0, got {x}"));
         }
     }
-    let pairs_only = [(p.globals > 0, "global tokens"), (dims.find("s").is_some(), "packed sequences")];
-    if let Some((_, what)) = pairs_only.iter().find(|(there, _)| *there && p.path == Path::Fourier.number()) {
-        return Err(format!("{what} go pair by pair: path is 0 or 1, got 2"));
+    check_grid(dims, &p.grid())?;
+    // Sequences are transformed in classes, of which the longest may be as long as the line.
+    let sides = p.sides(dims).map(|n| if dims.find("s").is_some() { n.checked_next_power_of_two().unwrap_or(n) } else { n });
+    if p.path == Path::Fused.number() && toeplitz_attention_fused::places(sides).is_none() {
+        return Err(format!(
+            "transforms in workgroup memory hold {} places, too few for the grid {sides:?}: path is 0, 1, 2 or 4, got 3",
+            toeplitz_attention_fused::MOST_PLACES
+        ));
     }
-    check_grid(dims, &p.grid())
+    Ok(())
 }
 
 fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
@@ -117,22 +122,9 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     Ok(())
 }
 
-/// Tensors of one slice of heads.
-#[derive(Clone, Copy)]
-struct Task {
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    table: Tensor,
-    key_mask: Option<Tensor>,
-    query_mask: Option<Tensor>,
-    segment: Option<Tensor>,
-    out: Tensor,
-    status: Option<Tensor>,
-}
-
 fn expand(x: &mut Expansion<'_>) -> Result<()> {
     let p: Params = x.params();
+    let (segment, status) = (x.port_if("segment"), x.port_if("status"));
     let task = Task {
         q: x.port("q"),
         k: x.port("k"),
@@ -140,34 +132,54 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
         table: x.port("table"),
         key_mask: x.port_if("key_mask"),
         query_mask: x.port_if("query_mask"),
-        segment: x.port_if("segment"),
         out: x.port("out"),
-        status: x.port_if("status"),
     };
+    let [b, h, n, r, e] = ["b", "h", "n", "r", "e"].map(|d| x.dims.size(d));
+    // Sequences can be sorted into classes where their places are known already, as part of the graph.
+    let known = segment.and_then(|s| x.graph.constant_numbers(s));
+    let sequences = known.and_then(|words| match words.data() {
+        HostData::U32(words) => fourier::sequences(words),
+        _ => None,
+    });
+    if segment.is_some() && sequences.is_none() && p.path > Path::Pairs.number() {
+        return Err(Error::value(
+            "masked_attention: port `segment`",
+            "a constant of the graph in which every row sees the whole of its own sequence",
+            "another tensor",
+            "force no way, or that pair by pair",
+        ));
+    }
     let sides = p.sides(x.dims);
-    let pairs = Grid::of(x.dims, &p.grid()).pairs();
-    let plan = path::plan(x.caps, sides, pairs, x.dims.size("r"), x.dims.size("e"));
+    let (grids, pairs) = match &sequences {
+        Some(list) => (fourier::grids(list), path::pairs_of_sequences(list, Grid::of(x.dims, &p.grid()).visits())),
+        None => (vec![(sides, 1)], Grid::of(x.dims, &p.grid()).pairs()),
+    };
+    let plan = path::plan_of(x.caps, &grids, pairs, r, e);
+    let nothing = x.dims.batches() == 0 || n == 0 || grids.is_empty() || sides.contains(&0);
     let way = match p.path {
+        _ if nothing => Path::Pairs,
         1 => Path::Pairs,
-        2 => Path::Fourier,
-        _ if p.globals > 0 || task.segment.is_some() => Path::Pairs,
+        2.. => Path::Fourier,
+        _ if segment.is_some() && sequences.is_none() => Path::Pairs,
         _ => plan.chosen,
     };
-    let [b, h, n] = ["b", "h", "n"].map(|d| x.dims.size(d));
-    if way == Path::Pairs || x.dims.batches() == 0 || n == 0 {
-        let args = [Some(task.q), Some(task.k), Some(task.v), Some(task.table), task.key_mask, task.query_mask, task.segment, Some(task.out)];
+    let rows = u32::try_from(x.dims.batches() * u64::from(n)).unwrap_or(u32::MAX);
+    if way == Path::Pairs {
+        let args =
+            [Some(task.q), Some(task.k), Some(task.v), Some(task.table), task.key_mask, task.query_mask, segment, Some(task.out)];
         x.graph.pass(&relative_attention::SPEC, &p.grid(), &args)?;
-        if let Some(status) = task.status {
-            let rows = u32::try_from(x.dims.batches() * u64::from(n)).unwrap_or(u32::MAX);
-            constant_words(x.graph, status, vec![0, rows])?;
-        }
-        return Ok(());
+        return status.map_or(Ok(()), |status| constant_words(x.graph, status, vec![0, rows]));
     }
-    // The guard's lists name rows of whole slices; a slice holds sums, lists and what is computed again.
-    let bytes = 4 * u64::from(n) * (2 * u64::from(x.dims.size("e")) + 4);
+    let job = fourier::Job { caps: *x.caps, params: p, sides, sequences: sequences.as_deref() };
+    // The guard's lists name rows of whole slices; a slice holds sums, lists and what is computed again. Rows that are gathered are
+    // bound whole.
+    let gathered = p.globals > 0 || segment.is_some();
+    let bytes = 4 * u64::from(n) * (2 * u64::from(e) + 4 + if gathered { 4 * u64::from(r.max(e + 1)) } else { 0 });
+    let binding = x.caps.storage_binding.saturating_sub(u64::from(x.caps.storage_alignment));
+    let budget = (x.caps.memory_budget / 2).min(if gathered { 2 * binding } else { u64::MAX });
     let mut statuses = Vec::new();
-    match slices(b, h, bytes, x.caps.memory_budget / 2) {
-        None => statuses.push(record(x.graph, &p, sides, &task)?),
+    match slices(b, h, bytes, budget) {
+        None => statuses.extend(fourier::record(x.graph, &job, &task)?),
         Some(list) => {
             for (batch, heads) in list {
                 let graph = &mut *x.graph;
@@ -179,57 +191,15 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
                 if part.table.dim(0) > 1 {
                     part.table = graph.slice(part.table, 0, heads)?;
                 }
-                statuses.push(record(graph, &p, sides, &part)?);
+                statuses.extend(fourier::record(graph, &job, &part)?);
             }
         }
     }
-    match task.status {
-        Some(status) => add_counts(x.graph, &statuses, status),
+    let looked_at = sequences.map_or(rows, |list| fourier::places(&list, b * h));
+    match status {
+        Some(status) => add_counts(x.graph, &mut statuses, rows.wrapping_sub(looked_at), status),
         None => Ok(()),
     }
-}
-
-/// Records one slice by Fourier transforms with the guard; returns how many rows were computed again, of how many.
-fn record(graph: &mut Graph, p: &Params, sides: [u32; 3], task: &Task) -> Result<Tensor> {
-    let Task { q, k, v, table, key_mask, query_mask, out, .. } = *task;
-    let [b, h, n, e] = [out.dim(0), out.dim(1), out.dim(2), out.dim(3)];
-    let [n1, n2, n3] = sides;
-    let grid = toeplitz_spectrum::Params { n1, n2, n3, ..Default::default() };
-    let sums = graph.transient("sums and denominators", [b, h, n, e + 1], DType::F32);
-    let args = [Some(q), Some(k), Some(v), Some(table), key_mask, Some(sums)];
-    graph.pass(&toeplitz_attention_sums::SPEC, &grid, &args)?;
-
-    let norms = column_norms::record(graph, "norms of the keys' features", k, key_mask)?;
-    let [tables, entries] = [table.dim(0), table.dim(1)];
-    let columns = graph.reshape(table, [1, tables, entries, 1])?;
-    let table_norm = column_norms::record(graph, "norms of the tables", columns, None)?;
-    let table_norm = graph.reshape(table_norm, [tables])?;
-
-    let rows = b * h * n;
-    let mut words = |name: &str, shape: &[u32]| -> Result<Tensor> {
-        Ok(graph.transient(name, crate::tensor::Shape::new(shape)?, DType::U32))
-    };
-    let slot = words("places of rows in the list", &[b, h, n])?;
-    let list = words("rows to compute again", &[rows + 1])?;
-    let dispatch = words("workgroups for them", &[3])?;
-    let status = words("how many of all", &[2])?;
-    let lengths = super::grid::Grid { sides, torus: false, transpose: false }.lengths();
-    let length: f32 = lengths.iter().map(|&l| l as f32).product();
-    let guard = noise_guard::Params {
-        safety: p.safety,
-        log2_length: length.log2().max(1.0),
-        tau: p.tau,
-        groups_per_row: e.div_ceil(relative_rows::COLUMNS).max(1),
-    };
-    let args =
-        [Some(sums), Some(q), Some(norms), Some(table_norm), query_mask, Some(slot), Some(list), Some(dispatch), Some(status)];
-    graph.pass(&noise_guard::SPEC, &guard, &args)?;
-
-    let again = graph.transient("rows computed again", [rows, e], DType::F32);
-    let args = [Some(q), Some(k), Some(v), Some(table), key_mask, None, Some(list), Some(dispatch), Some(again)];
-    graph.pass(&relative_rows::SPEC, &p.grid(), &args)?;
-    graph.pass(&choose_rows::SPEC, &params::NoParams {}, &[Some(sums), Some(slot), Some(again), query_mask, Some(out)])?;
-    Ok(status)
 }
 
 /// Writes numbers that are known at recording.
@@ -240,9 +210,12 @@ fn constant_words(graph: &mut Graph, out: Tensor, words: Vec<u32>) -> Result<()>
     Ok(())
 }
 
-/// Adds the counts of all slices.
-fn add_counts(graph: &mut Graph, parts: &[Tensor], out: Tensor) -> Result<()> {
-    let Some((last, before)) = parts.split_last() else { return constant_words(graph, out, vec![0, 0]) };
+/// Adds the counts of all slices and classes, and `more` rows to those that were looked at.
+fn add_counts(graph: &mut Graph, parts: &mut Vec<Tensor>, more: u32, out: Tensor) -> Result<()> {
+    if more > 0 || parts.is_empty() {
+        parts.push(graph.constant("places of no row", HostTensor::new([2], HostData::U32(vec![0, more]))?));
+    }
+    let Some((last, before)) = parts.split_last() else { return Ok(()) };
     let mut sum = None;
     for &part in before {
         sum = Some(match sum {
@@ -349,6 +322,20 @@ pub static SPEC: KernelSpec = KernelSpec {
         })
         .without(&["query_mask", "segment"])
         .filled(&FILLS),
+        Case::new("fourier_globals", &sizes(2, 2, 79, 4, 7, 2, 13 * 21), || {
+            Params { n2: 7, n3: 11, globals: 2, path: Path::Passes.number(), ..Params::default() }.to_bytes()
+        })
+        .without(&["segment"])
+        .filled(&FILLS),
+        Case::new("fused_globals", &sizes(2, 2, 79, 4, 7, 2, 13 * 21), || {
+            Params { n2: 7, n3: 11, globals: 2, path: Path::Fused.number(), ..Params::default() }.to_bytes()
+        })
+        .without(&["segment"])
+        .filled(&FILLS),
+        Case::new("fused_odd", &sizes(2, 3, 37, 5, 7, 3, 73), || with(1, 1, 0, Path::Fused)).without(&["segment"]).filled(&FILLS),
+        Case::new("fused_3d", &sizes(1, 1, 120, 3, 5, 1, 7 * 11 * 9), || with(4, 6, 5, Path::Fused))
+            .without(NO_MASKS)
+            .filled(&FILLS),
         Case::new(
             "packed",
             &[("b", 1), ("h", 2), ("n", 50), ("r", 4), ("e", 4), ("tables", 2), ("t", 59), ("s", 50)],

@@ -1,8 +1,10 @@
 //! Which rows of a masked attention by Fourier transforms must be computed again: first pass of
 //! [`noise_guard`](super::noise_guard).
 //!
-//! A row is flagged where εᵢ = safety · 2⁻²⁴ · log₂L · ‖f‖₂ · Σ_r |qᵢᵣ| ‖K_r‖₂ exceeds τ times its denominator, or where the denominator is
-//! not a finite number above 0 — as it is where the row sees no key; the direct computation then gives its zeros.
+//! A row is flagged where εᵢ = safety · 2⁻²⁴ · log₂L · ‖f‖₂ · Σ_r |qᵢᵣ| κ_r exceeds τ times its denominator, or where the denominator is
+//! not a finite number above 0 — as it is where the row sees no key; the direct computation then gives its zeros. κ_r is the larger of
+//! ‖K_r‖₂ and its partner's, features 2l and 2l + 1: both are one complex number of the transform
+//! ([`toeplitz_lift`](super::toeplitz_lift)), and the noise of the larger is in either.
 //!
 //! * `sums` `[b, h, n, p]`, the last column is the denominator; `q` `[b, h, n, r]`; `norms` `[b, h, r]`, of the columns of the keys.
 //! * `table_norm` `[h or 1]`: ‖f‖₂ of each head's table. `query_mask` `[b, h, n]`: rows with 0 are never flagged.
@@ -23,6 +25,8 @@ params! {
         live log2_length: f32 = 1.0,
         /// noise that a denominator may have, relative to it
         live tau: f32 = 5e-5,
+        /// 1: a row of zeros for lack of keys or features is spared: nothing rounds in it
+        live spare_zeros: u32 = 0,
     }
 }
 
@@ -47,12 +51,14 @@ pub(crate) fn flags<T: Real>(args: &HostArgs<T>, p: Params) -> Vec<u32> {
     let factor = T::of(f64::from(p.safety)) * T::of(0.5_f64.powi(24)) * T::of(f64::from(p.log2_length));
     let flag = |row: usize| {
         let (batch, i) = (row / n, row % n);
-        let size: T = (0..r).map(|c| q[row * r + c].abs() * norms[batch * r + c]).sum();
+        let norm = |c: usize| if c < r { norms[batch * r + c] } else { T::zero() };
+        let size: T = (0..r).map(|c| q[row * r + c].abs() * norm(c).max(norm(c ^ 1))).sum();
         let noise = factor * table_norm[batch % heads % tables] * size;
         let total = sums[row * width + width - 1];
         let sound = total.is_finite() && total > T::zero() && noise <= T::of(f64::from(p.tau)) * total;
+        let spared = p.spare_zeros != 0 && size == T::zero() && total == T::zero();
         let wanted = asked.as_ref().is_none_or(|m| m[args.start("query_mask", batch) + i] != 0);
-        u32::from(wanted && !sound)
+        u32::from(wanted && !sound && !spared)
     };
     (0..args.dims.batches() as usize * n).map(flag).collect()
 }
@@ -128,6 +134,11 @@ pub static SPEC: KernelSpec = KernelSpec {
             Params { log2_length: 9.0, ..Params::default() }.to_bytes()
         })
         .filled(&FILLS),
+        Case::new("zeros_spared", &[("b", 1), ("h", 2), ("n", 70), ("r", 3), ("p", 4), ("tables", 1)], || {
+            Params { log2_length: 9.0, spare_zeros: 1, ..Params::default() }.to_bytes()
+        })
+        .without(&["query_mask"])
+        .filled(&[FILLS[0], ("q", Fill::Value(0.0)), FILLS[2], FILLS[3]]),
         Case::new("one_table", &[("b", 1), ("h", 2), ("n", 65), ("r", 8), ("p", 9), ("tables", 1)], || {
             Params { log2_length: 8.0, ..Params::default() }.to_bytes()
         })

@@ -26,12 +26,15 @@ params! {
         live tau: f32 = 5e-5,
         /// workgroups for each listed row
         live groups_per_row: u32 = 1,
+        /// 1: a row of zeros for lack of keys or features is spared: nothing rounds in it
+        live spare_zeros: u32 = 0,
     }
 }
 
 impl Params {
     fn bound(self) -> noise_flags::Params {
-        noise_flags::Params { safety: self.safety, log2_length: self.log2_length, tau: self.tau }
+        let Self { safety, log2_length, tau, spare_zeros, .. } = self;
+        noise_flags::Params { safety, log2_length, tau, spare_zeros }
     }
 }
 

@@ -216,6 +216,10 @@ impl Grid {
 pub(crate) fn check_grid(dims: &Dims, p: &Params) -> std::result::Result<(), String> {
     let n = dims.size("n");
     let grid = Grid::of(dims, p);
+    if let Some(empty) = ["r", "e"].into_iter().find(|name| dims.find(name) == Some(0)) {
+        let (r, e) = (dims.size("r"), dims.find("e").map_or_else(String::new, |e| format!(" and e = {e}")));
+        return Err(format!("{empty} is at least 1, got r = {r}{e}"));
+    }
     if p.torus > 7 {
         return Err(format!("torus is a sum of 1, 2 and 4, got {}", p.torus));
     }

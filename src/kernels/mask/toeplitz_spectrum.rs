@@ -90,14 +90,16 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
 fn expand(x: &mut Expansion<'_>) -> Result<()> {
     let p: Params = x.params();
     let (table, out) = (x.port("table"), x.port("out"));
-    record_into(x.graph, &p.grid(), table, out)
+    record_into(x.graph, &p.grid(), p.grid().lengths(), table, out)
 }
 
-fn record_into(graph: &mut Graph, grid: &Grid, table: Tensor, out: Tensor) -> Result<()> {
-    let (lengths, heads) = (grid.lengths(), table.dim(0));
+fn record_into(graph: &mut Graph, grid: &Grid, lengths: [u32; 3], table: Tensor, out: Tensor) -> Result<()> {
+    let heads = table.dim(0);
     let numbers: u32 = lengths.iter().product();
     let column = graph.transient("circulant", [heads, numbers, 2], DType::F32);
-    graph.pass(&circulant_embed::SPEC, &circulant_embed::Params::of(grid), &[Some(table), Some(column)])?;
+    let [l1, l2, l3] = lengths;
+    let embedding = circulant_embed::Params { l1, l2, l3, ..circulant_embed::Params::of(grid) };
+    graph.pass(&circulant_embed::SPEC, &embedding, &[Some(table), Some(column)])?;
     let axes = (0..3).rev().filter(|a| lengths[*a] > 1);
     let passes: Vec<_> =
         axes.flat_map(|a| plan::transform(a, lengths[a], lengths[a], false, false)).collect();
@@ -116,6 +118,17 @@ pub fn record(graph: &mut Graph, grid: &Grid, table: Tensor) -> Result<Tensor> {
     let numbers: u32 = grid.lengths().iter().product();
     let out = graph.transient("spectrum", [table.dim(0), numbers, 2], DType::F32);
     graph.pass(&SPEC, &Params::of(grid), &[Some(table), Some(out)])?;
+    Ok(out)
+}
+
+/// The same for a circulant of other lengths 2ᵃ3ᵇ, each at least twice a side less one: `[g, l1 l2 l3, 2]`.
+///
+/// Errors: a table of another size than the grid's, lengths that do not hold it.
+#[track_caller]
+pub fn record_of_lengths(graph: &mut Graph, grid: &Grid, lengths: [u32; 3], table: Tensor) -> Result<Tensor> {
+    let numbers: u32 = lengths.iter().product();
+    let out = graph.transient("spectrum", [table.dim(0), numbers, 2], DType::F32);
+    record_into(graph, grid, lengths, table, out)?;
     Ok(out)
 }
 

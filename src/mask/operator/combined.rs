@@ -9,7 +9,7 @@ use crate::kernel::NoParams;
 use crate::kernels::attention::exact_attention::head;
 use crate::kernels::elementwise::weighted_sum;
 use crate::kernels::linalg::{matmul, row_affine, scale_rows};
-use crate::kernels::linear::{contract_rows, divide_rows, outer_rows};
+use crate::kernels::linear::{append_one, contract_rows, divide_rows, outer_rows};
 use crate::tensor::{DType, HostTensor, Tensor};
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl Sum {
             None => Ok(Self(masks)),
             Some(odd) => Err(Error::value(
                 "sum of masks",
-                format!("{} tokens and 1 or {heads} heads in each", first.tokens()),
+                format!("{} tokens in each, and 1 head or {heads}", first.tokens()),
                 format!("{} tokens and {} heads in {}", odd.tokens(), odd.heads(), odd.describe()),
                 "make all masks for the same tokens",
             )),
@@ -340,12 +340,8 @@ impl BlockDiagonal {
             let got: Vec<String> =
                 blocks.iter().map(|m| format!("{} ({} heads)", m.describe(), m.heads())).collect();
             let expected = "at least one block, each with 1 or the same number of heads";
-            return Err(Error::value(
-                "blocks of a mask",
-                expected,
-                got.join("; "),
-                "give masks of equal heads",
-            ));
+            let got = if got.is_empty() { "none".into() } else { got.join("; ") };
+            return Err(Error::value("blocks of a mask", expected, got, "give masks of equal heads"));
         }
         Ok(Self { blocks })
     }
@@ -513,6 +509,41 @@ impl MaskOperator for OneHead {
 pub fn attend(
     graph: &mut Graph,
     mask: &dyn MaskOperator,
+    qkv: (Tensor, Tensor, Tensor),
+    masks: Masks,
+    slice: u32,
+) -> Result<Tensor> {
+    attend_from(graph, mask, None, qkv, masks, slice)
+}
+
+/// [`attend`] with `floor` added to every weight after the mask: (M ⊙ q kᵀ + floor · 1 1ᵀ) v, rows divided by their sums. The addition is of
+/// rank 1, floor · Σⱼ [vⱼ, 1], and costs O(n).
+///
+/// Released code of TopViT computes this form, with a floor of 1e-8, beside its features'
+/// ([`Published::TopVit`](crate::attention::Published::TopVit)): a query whose features are nearly all zero then averages all kept keys, mask or
+/// not. Here for comparison; attention proper adds nothing.
+///
+/// Errors: as [`attend`]; a floor that is negative or not finite.
+pub fn attend_with_floor(
+    graph: &mut Graph,
+    mask: &dyn MaskOperator,
+    floor: f32,
+    qkv: (Tensor, Tensor, Tensor),
+    masks: Masks,
+    slice: u32,
+) -> Result<Tensor> {
+    let tokens = mask.tokens();
+    let everything = LowRank::new(tokens, 1, vec![floor; tokens as usize], vec![1.0; tokens as usize])?;
+    let values = append_one::record(graph, qkv.2, masks.keys)?;
+    let sums = everything.apply(graph, values)?;
+    attend_from(graph, mask, Some(sums), qkv, masks, slice)
+}
+
+/// Attention whose numerators and denominators `[b, h, n, e + 1]` begin at `sum`.
+fn attend_from(
+    graph: &mut Graph,
+    mask: &dyn MaskOperator,
+    mut sum: Option<Tensor>,
     (q, k, v): (Tensor, Tensor, Tensor),
     masks: Masks,
     slice: u32,
@@ -521,7 +552,11 @@ pub fn attend(
         return Err(Error::value("features at a time", "at least 1", slice, "8 is a good start"));
     }
     let [b, h, n, r, e] = [k.dim(0), k.dim(1), k.dim(2), k.dim(3), v.dim(3)];
-    let mut sum = None;
+    if r == 0 || e == 0 {
+        let (expected, got) = ("at least 1 each", format!("k {}, v {}", k.shape(), v.shape()));
+        let remedy = "choose a feature map with features, and values with columns";
+        return Err(Error::value("features r of `k` and columns e of `v`", expected, got, remedy));
+    }
     for first in (0..r).step_by(slice as usize) {
         let channels = slice.min(r - first) * (e + 1);
         let lifted = graph.transient("keys times values", [b, h, n, channels], DType::F32);
@@ -539,10 +574,8 @@ pub fn attend(
         )?;
         sum = Some(next);
     }
-    let sums =
-        sum.ok_or_else(|| Error::value("features", "at least 1", r, "choose a feature map with features"))?;
     let out = graph.transient("attended", [b, h, n, e], DType::F32);
-    graph.pass(&divide_rows::SPEC, &NoParams {}, &[Some(sums), masks.queries, Some(out), None])?;
+    graph.pass(&divide_rows::SPEC, &NoParams {}, &[sum, masks.queries, Some(out), None])?;
     Ok(out)
 }
 

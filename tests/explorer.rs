@@ -10,10 +10,12 @@ use glam::UVec2;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use wgattn::explorer::document::Document;
+use wgattn::explorer::relative_mask::Kind;
 use wgattn::explorer::settings::{Device, Fusion, RowForm, Similarity};
 use wgattn::explorer::snapshot::LayerId;
 use wgattn::explorer::views::views;
 use wgattn::explorer::{App, Options};
+use wgattn::mask::MaskSpec;
 use wgattn::vision::scene::relative_error;
 
 fn drag(harness: &mut Harness<'_, App>, from: Pos2, to: Pos2) {
@@ -164,6 +166,10 @@ fn every_view_of_the_list_opens_and_looks_as_it_did() {
             harness.ctx.set_theme(theme);
             for view in views() {
                 assert!(harness.state_mut().open_view(view.id()));
+                // A view of masks shows little without one.
+                let masked = view.id() == "relative-mask";
+                let compute = &mut harness.state_mut().document_mut().settings.compute;
+                compute.mask = if masked { Kind::Distance.usual() } else { MaskSpec::None };
                 settle(&mut harness);
                 harness.run_steps(4);
                 assert!(

@@ -152,22 +152,7 @@ fn attention(ui: &mut Ui, compute: &mut Compute, facts: &PanelFacts) {
         let hover = "Random features of FAVOR+: more come nearer to softmax.";
         slider(ui, "Random", hover, &mut compute.random_features, &number);
     }
-    let bandwidth_there = compute.similarity.has_bandwidth();
-    let mut road = if bandwidth_there { compute.road } else { Road::Exact };
-    let no_road = match compute.similarity {
-        Similarity::Softmax => Some("Softmax has no Nyström form here: its rows are exact."),
-        _ => (!bandwidth_there)
-            .then_some("Features make rows of a token in linear time: no landmarks are needed."),
-    };
-    let roads = [
-        Choice::new(Road::Nystrom, "Nyström", "Through landmarks: the cost grows linearly with the tokens.")
-            .unless(no_road),
-        Choice::new(Road::Exact, "Exact", "The query against every key."),
-    ];
-    if segments(ui, "Rows", "How the row of a query is computed.", &mut road, &roads) {
-        compute.road = road;
-        changed = true;
-    }
+    changed |= rows(ui, compute);
     if facts.exact == Some(true) && !compute.must_be_exact() && compute.road == Road::Nystrom {
         note(ui, "Exact here: there are hardly more tokens than landmarks.");
     }
@@ -203,6 +188,27 @@ fn attention(ui: &mut Ui, compute: &mut Compute, facts: &PanelFacts) {
         ui.add(egui::Label::new(text).wrap());
     }
     bandwidth(ui, compute, facts);
+}
+
+/// The road to the rows, where there are two; whether it changed.
+fn rows(ui: &mut Ui, compute: &mut Compute) -> bool {
+    if compute.feature_map().is_some() {
+        note(ui, "Features make a row in linear time, without landmarks.");
+        return false;
+    }
+    let softmax = compute.similarity == Similarity::Softmax;
+    let mut road = if softmax { Road::Exact } else { compute.road };
+    let no_road = softmax.then_some("Softmax has no Nyström form here: its rows are exact.");
+    let roads = [
+        Choice::new(Road::Nystrom, "Nyström", "Through landmarks: the cost grows linearly with the tokens.")
+            .unless(no_road),
+        Choice::new(Road::Exact, "Exact", "The query against every key."),
+    ];
+    let changed = segments(ui, "Rows", "How the row of a query is computed.", &mut road, &roads);
+    if changed {
+        compute.road = road;
+    }
+    changed
 }
 
 fn bandwidth(ui: &mut Ui, compute: &mut Compute, facts: &PanelFacts) {

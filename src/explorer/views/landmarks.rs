@@ -27,8 +27,8 @@ impl View for Landmarks {
         let space = ui.available_rect_before_wrap();
         let placed = show_layer(ui, context, ui.scope_id().with("landmarks"), &[LayerId::Map], Drag::Pan);
         let (Some(placed), Some(snapshot)) = (placed, context.snapshot) else { return };
-        if snapshot.exact {
-            note(ui, space, "The rows are exact: there are no landmarks.");
+        if snapshot.landmarks == 0 {
+            note(ui, space, "These rows need no landmarks.");
         } else if !context.settings.look.show_landmarks && !context.canvas.peek {
             draw_landmarks(&ui.painter_at(space), snapshot, &placed);
         }

@@ -273,8 +273,9 @@ impl RelativeMask {
             );
             ui.add_space(10.0);
             let mut chosen = None;
+            // Three fit into a line of the smallest window.
             let mut button = |ui: &mut egui::Ui, kind: Kind| {
-                let button = egui::Button::new(kind.name()).min_size(vec2(104.0, 26.0));
+                let button = egui::Button::new(kind.name()).min_size(vec2(90.0, 26.0));
                 if ui.add(button).on_hover_text(kind.about()).clicked() {
                     chosen = Some(kind);
                 }

@@ -196,7 +196,15 @@ fn the_row_under_the_mask_is_the_one_without_it_times_the_weights_over_their_sum
             }
             let [masked, unmasked] =
                 [LayerId::Map, LayerId::Unmasked].map(|id| snapshot.layer(id).expect("painted"));
-            assert_eq!(masked.range, unmasked.range, "both have the same colours");
+            // Each has its own colours: the row without the mask would be dark in those of the few tokens under it.
+            if divided {
+                assert!(
+                    masked.range.1 > unmasked.range.1,
+                    "{text}: {:?} and {:?}",
+                    masked.range,
+                    unmasked.range
+                );
+            }
         }
     }
 }

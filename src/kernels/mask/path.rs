@@ -7,6 +7,7 @@ use super::grid::Grid;
 use super::toeplitz_attention_fused;
 use crate::kernel::{Caps, Driver};
 use crate::kernels::fft::plan;
+use crate::numbers::significant;
 use std::fmt;
 use std::ops::Range;
 
@@ -62,7 +63,8 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { chosen, fused, pairs_ms, fourier_ms } = self;
         let kind = if *fused { "fused" } else { "fourier" };
-        write!(f, "{chosen} (estimated per head: pairs {pairs_ms:.3} ms, {kind} {fourier_ms:.3} ms)")
+        let [pairs, fourier] = [*pairs_ms, *fourier_ms].map(|ms| significant(ms, 3));
+        write!(f, "{chosen} (estimated per head: pairs {pairs} ms, {kind} {fourier} ms)")
     }
 }
 

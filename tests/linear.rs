@@ -5,7 +5,7 @@
 //! a plain f32 evaluation, at least 1e-6.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use wgattn::arrays::{self, Array, ArrayData};
 use wgattn::attention::{LinearAttention, Masks, ScanMask, rows_without_keys};
 use wgattn::backend::wgpu::{Options, WgpuBackend};
@@ -17,10 +17,17 @@ use wgattn::tensor::{DType, HostData, HostTensor, Shape, Tensor};
 
 mod support;
 
-fn devices() -> Vec<(String, Arc<dyn Backend>)> {
-    let mut list: Vec<(String, Arc<dyn Backend>)> = vec![("cpu".into(), Arc::new(CpuBackend))];
-    list.extend(support::backends().into_iter().map(|(name, b)| (name, Arc::new(b) as Arc<dyn Backend>)));
-    list
+type Device = (String, Arc<dyn Backend>);
+
+/// The CPU and every adapter, opened once.
+fn devices() -> Vec<Device> {
+    static DEVICES: OnceLock<Vec<Device>> = OnceLock::new();
+    let open = || {
+        let adapters = support::backends().into_iter();
+        let adapters = adapters.map(|(name, b)| (name, Arc::new(b) as Arc<dyn Backend>));
+        std::iter::once(("cpu".into(), Arc::new(CpuBackend) as Arc<dyn Backend>)).chain(adapters).collect()
+    };
+    DEVICES.get_or_init(open).clone()
 }
 
 struct File(BTreeMap<String, Array>);

@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 use wgattn::attention::{LinearAttention, Mask, MaskedAttention, Masks, ScanMask};
+use wgattn::backend::wgpu::{Options, WgpuBackend};
 use wgattn::backend::{Backend, cpu::CpuBackend};
-use wgattn::graph::Graph;
+use wgattn::graph::{Graph, Lowering};
+use wgattn::kernel::Driver;
 use wgattn::kernels::mask::path::Path;
 use wgattn::mask::operator::{
     BlockDiagonal, Dense, LowRank, Scaled, SharedMask, Sum, Toeplitz, attend, bordered, hadamard,
@@ -164,6 +166,52 @@ fn both_ways_agree_with_the_definition_on_every_grid() {
     }
 }
 
+/// A device that is taken for a GPU with the limits that all have: transforms that fit stay in workgroup memory, and the features of
+/// few heads are cut into slices that are added up; others pass over memory.
+#[test]
+fn as_on_a_gpu_transforms_stay_in_workgroup_memory_where_they_fit() {
+    let (r, e) = (27, 5);
+    for (sides, expected) in [(vec![14, 14], true), (vec![1024], true), (vec![1025], false)] {
+        let table = lopsided(&sides, 1);
+        let n = table.tokens();
+        let attention = of(table, Path::Fourier);
+        let mut graph = Graph::new("masked attention");
+        let inputs = [(1, r), (2, r), (3, e)].map(|(stream, width)| {
+            let numbers = normal(stream, (n * width) as usize);
+            let value = numbers.iter().map(|x| if width == r { x.abs() as f32 } else { *x as f32 }).collect();
+            let shape = [1, 1, n, width];
+            (graph.input("x", shape, DType::F32), HostTensor::f32(shape, value).expect("numbers"))
+        });
+        let [q, k, v] = [0, 1, 2].map(|i| inputs[i].0);
+        let attended = attention.record(&mut graph, (q, k, v), Masks::default()).expect("it records");
+        graph.output(attended.out).expect("an output");
+        let run = |backend: &dyn Backend| {
+            let mut program = backend.compile(&graph).expect("it compiles");
+            inputs.iter().for_each(|(t, x)| program.write(*t, x).expect("it is written"));
+            program.run().expect("it runs");
+            program.read(attended.out).expect("it is read").to_f64()
+        };
+        let truth = run(&CpuBackend);
+        for (name, adapter) in support::adapters_by_name() {
+            let options =
+                Options { driver: Some(Driver::Gpu), workgroup_bytes: Some(16_384), ..Options::default() };
+            let backend = WgpuBackend::on_adapter(&adapter, options).expect("a device");
+            let caps = *backend.device_caps().expect("a device has limits");
+            let schedule = graph.schedule(Lowering::Device(&caps)).expect("a schedule");
+            let has = |kernel| schedule.steps.iter().any(|step| step.kernel.name == kernel);
+            assert_eq!(has("toeplitz_attention_fused"), expected, "{sides:?} on {name}");
+            assert_eq!(has("toeplitz_lift"), !expected, "{sides:?} on {name}");
+            let sliced = schedule
+                .steps
+                .iter()
+                .any(|step| step.kernel.name == "toeplitz_attention_fused" && step.dims.size("s") == 3);
+            assert_eq!(sliced, expected, "{sides:?} on {name}: slices of features");
+            let error = error(&run(&backend), &truth);
+            assert!(error < 2e-6, "{sides:?} on {name}: {error:e}");
+        }
+    }
+}
+
 /// The method's table of denominators that transforms would spoil (topological masking, 1.7): the guard fires, and no row errs by
 /// more than 1e-5.
 #[test]
@@ -314,6 +362,46 @@ fn packed_sequences_are_what_they_are_alone() {
                 let (got, _) = sample.run_with(backend.as_ref(), &attention, [Some(&keys), Some(&queries)]);
                 let error_of_part = error(&got, &in_part);
                 assert!(error_of_part < 2e-6, "{what}, masked: {error_of_part:e}");
+            }
+        }
+    }
+}
+
+/// Heads worked in slices, each with its own table and its part of the masks, give the same.
+#[test]
+fn slices_of_heads_agree_with_the_definition() {
+    let sample = Sample::new(3, 120, 0.5);
+    let keys: Vec<u8> = (0..120).map(|t| u8::from(t % 5 != 1)).collect();
+    let (grid, line) = (lopsided(&[9, 13], 3), lopsided(&[60], 3));
+    let offsets = [0, 60, 63, 118];
+    let sequence = |t: u32| offsets.windows(2).position(|w| (w[0]..w[1]).contains(&t));
+    let kept = |j: u32| f64::from(keys[j as usize]);
+    let bordered = sample.exact(|h, i, j| match (i.checked_sub(3), j.checked_sub(3)) {
+        (Some(i), Some(j)) => kept(j + 3) * f64::from(grid.weight(h, i, j)),
+        _ => kept(j),
+    });
+    let blocks = sample.exact(|h, i, j| match (sequence(i), sequence(j)) {
+        (Some(a), Some(b)) if a == b => {
+            kept(j) * f64::from(line.entry(h, [0, 0, i64::from(i) - i64::from(j)]))
+        }
+        _ => 0.0,
+    });
+    for (name, adapter) in support::adapters_by_name() {
+        let options = Options { memory_budget: Some(60_000), ..Options::default() };
+        let backend = WgpuBackend::on_adapter(&adapter, options).expect("a device");
+        for path in [Path::Passes, Path::Fused] {
+            let globals = MaskedAttention {
+                path,
+                ..MaskedAttention::of(Mask::Table { table: grid.clone(), globals: 3 })
+            };
+            let packed = MaskedAttention { segments: Some(offsets.to_vec()), ..of(line.clone(), path) };
+            for (what, attention, expected) in
+                [("global tokens", globals, &bordered), ("packed sequences", packed, &blocks)]
+            {
+                let (got, status) = sample.run_masked(&backend, &attention, Some(&keys));
+                let error = error(&got, expected);
+                assert!(error < 2e-6, "{what} on {name} by {path}: {error:e}");
+                assert_eq!(status.expect("tables have a status")[1], 360, "{what} on {name} by {path}");
             }
         }
     }

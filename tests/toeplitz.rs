@@ -7,7 +7,7 @@
 #![cfg(feature = "cli")]
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use wgattn::arrays::{self, Array, ArrayData};
 use wgattn::backend::wgpu::{Options, WgpuBackend};
 use wgattn::backend::{Backend, cpu::CpuBackend};
@@ -23,8 +23,12 @@ mod support;
 
 type Device = (String, Arc<dyn Backend>);
 
+/// Every adapter, opened once.
 fn devices() -> Vec<Device> {
-    support::backends().into_iter().map(|(name, b)| (name, Arc::new(b) as Arc<dyn Backend>)).collect()
+    static DEVICES: OnceLock<Vec<Device>> = OnceLock::new();
+    let open =
+        || support::backends().into_iter().map(|(name, b)| (name, Arc::new(b) as Arc<dyn Backend>)).collect();
+    DEVICES.get_or_init(open).clone()
 }
 
 fn grid(sides: [u32; 3]) -> Grid {

@@ -181,7 +181,7 @@ pub(crate) fn table_attention(table: RelativeTable, globals: u32, path: Path) ->
 }
 
 /// The ways through a table.
-pub(crate) const WAYS: [Path; 2] = [Path::Pairs, Path::Fourier];
+pub(crate) const WAYS: [Path; 3] = [Path::Pairs, Path::Passes, Path::Fused];
 
 /// A table every way.
 pub(crate) fn every_way(name: &str, table: &RelativeTable) -> [Family; WAYS.len()] {

@@ -156,11 +156,17 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
     };
     let plan = path::plan_of(x.caps, &grids, pairs, r, e);
     let nothing = x.dims.batches() == 0 || n == 0 || grids.is_empty() || sides.contains(&0);
+    // Rows that are gathered are bound whole.
+    let gathered = p.globals > 0 || segment.is_some();
+    let places = sequences.as_ref().map_or(n, |list| n.max(fourier::places(list, 1)));
+    let binding = x.caps.storage_binding.saturating_sub(u64::from(x.caps.storage_alignment));
+    let gathered_bytes = 4 * u64::from(places) * u64::from(r.max(e + 1));
     let way = match p.path {
         _ if nothing => Path::Pairs,
         1 => Path::Pairs,
         2.. => Path::Fourier,
         _ if segment.is_some() && sequences.is_none() => Path::Pairs,
+        _ if gathered && gathered_bytes > binding => Path::Pairs,
         _ => plan.chosen,
     };
     let rows = u32::try_from(x.dims.batches() * u64::from(n)).unwrap_or(u32::MAX);
@@ -171,14 +177,12 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
         return status.map_or(Ok(()), |status| constant_words(x.graph, status, vec![0, rows]));
     }
     let job = fourier::Job { caps: *x.caps, params: p, sides, sequences: sequences.as_deref() };
-    // The guard's lists name rows of whole slices; a slice holds sums, lists and what is computed again. Rows that are gathered are
-    // bound whole.
-    let gathered = p.globals > 0 || segment.is_some();
-    let bytes = 4 * u64::from(n) * (2 * u64::from(e) + 4 + if gathered { 4 * u64::from(r.max(e + 1)) } else { 0 });
-    let binding = x.caps.storage_binding.saturating_sub(u64::from(x.caps.storage_alignment));
-    let budget = (x.caps.memory_budget / 2).min(if gathered { 2 * binding } else { u64::MAX });
+    // The guard's lists name rows of whole slices; a slice holds sums, lists, what is computed again and what is gathered.
+    let listed = 4 * u64::from(places) * (2 * u64::from(e) + 4);
+    let per_head = if gathered { listed + 4 * gathered_bytes } else { listed };
+    let budget = (x.caps.memory_budget / 2).min(if gathered { 4 * binding } else { u64::MAX });
     let mut statuses = Vec::new();
-    match slices(b, h, bytes, budget) {
+    match slices(b, h, per_head, budget) {
         None => statuses.extend(fourier::record(x.graph, &job, &task)?),
         Some(list) => {
             for (batch, heads) in list {

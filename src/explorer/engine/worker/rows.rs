@@ -272,15 +272,15 @@ impl Rows {
     ) -> Result<Vec<Layer>, Stop> {
         let look = &request.look;
         let mut wanted: Vec<(LayerId, (Tensor, Option<Tensor>), Scale)> = Vec::new();
-        // What is compared by eye shares its colours: computed and exact, masked and unmasked.
+        // Computed and exact share their colours, so that they can be compared by eye.
         let exact_shown = exact.filter(|_| request.needs.exact);
-        let together: Vec<&[f32]> = std::iter::once(fused).chain(exact_shown).chain(unmasked).collect();
+        let together: Vec<&[f32]> = std::iter::once(fused).chain(exact_shown).collect();
         let shared = ranges::scale(&together, look, false);
-        let map_scale = shared;
-        if let (Some(_), Some(tensor)) = (unmasked, self.unmasked) {
-            wanted.push((LayerId::Unmasked, (tensor, None), shared));
+        if let (Some(values), Some(tensor)) = (unmasked, self.unmasked) {
+            // Spread over all tokens, it would be dark in the colours of the few that the mask leaves.
+            wanted.push((LayerId::Unmasked, (tensor, None), ranges::scale(&[values], look, false)));
         }
-        wanted.push((LayerId::Map, (self.row, None), map_scale));
+        wanted.push((LayerId::Map, (self.row, None), shared));
         if let (Some(values), Some(tensor)) = (exact_shown, self.exact_row) {
             wanted.push((LayerId::Exact, (tensor, None), shared));
             let gap: Vec<f32> = fused.iter().zip(values).map(|(a, b)| a - b).collect();

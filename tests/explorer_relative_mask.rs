@@ -7,15 +7,22 @@ use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 use explorer_driver::{click, drawn, file, open, settle};
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use wgattn::explorer::session::Session;
 use wgattn::explorer::settings::{Compute, Device, RowForm, Similarity};
 use wgattn::explorer::snapshot::{Guard, LayerId, MaskWay};
 use wgattn::explorer::{App, Options};
 use wgattn::mask::{MaskSpec, RelativeTable};
 
+/// The picture that all tests share: written once, so that none reads what another is writing.
+fn picture() -> String {
+    static PICTURE: OnceLock<String> = OnceLock::new();
+    PICTURE.get_or_init(|| drawn("relative-mask.png", 160, 120)).clone()
+}
+
 /// The view over a picture of 160 × 120 pixels in 20 × 15 tokens, with these settings.
 fn opened(size: egui::Vec2, change: impl FnOnce(&mut Compute)) -> Harness<'static, App> {
-    let sources = vec![drawn("relative-mask.png", 160, 120)];
+    let sources = vec![picture()];
     let mut harness =
         open(Options { sources, views: vec!["relative-mask".into()], ..Options::default() }, size);
     settle(&mut harness);

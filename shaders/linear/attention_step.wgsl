@@ -50,7 +50,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
     for (var c = thread; c < params.e; c += 64u) {
       let at = params.out_at + token * params.e + c;
       var value = 0.0;
-      if (below != 0.0) { value = out[at] / below; }
+      if (!(below == 0.0)) { value = out[at] / below; }
       out[at] = value;
     }
     workgroupBarrier(); // everyone has read it before the next token's

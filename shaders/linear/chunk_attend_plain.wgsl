@@ -62,7 +62,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
     var value = sums[c];
     if (DIVIDE == 1u) {
       value = 0.0;
-      if (total != 0.0) { value = sums[c] / total; }
+      if (!(total == 0.0)) { value = sums[c] / total; }
     }
     out[at + col0 + c] = value;
   }

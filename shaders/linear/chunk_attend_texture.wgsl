@@ -29,7 +29,7 @@ fn store(at: u32, texel: u32, sums: vec4f, total: f32) {
   if (DIVIDE == 1u) {
     // 0 where there is no key.
     x = vec4f();
-    if (total != 0.0) { x = sums / total; }
+    if (!(total == 0.0)) { x = sums / total; }
   }
   let place = at + 4u * texel;
   out[place] = x.x;

@@ -76,7 +76,7 @@ fn store(local_batch: u32, row: u32, col: u32, lo: vec4f, hi: vec4f, total: f32)
       var value = select(hi[c & 3u], lo[c & 3u], c < 4u);
       if (DIVIDE == 1u) {
         // 0 where there is no key.
-        if (total != 0.0) { value = value / total; } else { value = 0.0; }
+        if (total == 0.0) { value = 0.0; } else { value = value / total; }
       }
       out[at + col + c] = value;
     }

@@ -30,6 +30,6 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
     return;
   }
   var value = 0.0;
-  if (below != 0.0) { value = x[params.x_at + line * params.p + col] / below; }
+  if (!(below == 0.0)) { value = x[params.x_at + line * params.p + col] / below; }
   out[params.out_at + line * params.e + col] = value;
 }

@@ -38,7 +38,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   let at = params.out_at + (local_batch * params.n + i) * params.e + col0;
   for (var c = 0u; c < columns; c++) {
     var value = 0.0;
-    if (total != 0.0) { value = sums[c] / total; }
+    if (!(total == 0.0)) { value = sums[c] / total; }
     out[at + c] = value;
   }
   if (HAS_DEN) {

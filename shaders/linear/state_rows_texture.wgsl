@@ -19,7 +19,7 @@ fn store(at: u32, texel: u32, sums: vec4f, total: f32) {
   if (4u * texel >= params.e) { return; }
   // 0 where there is no key, or the row is left out.
   var x = vec4f();
-  if (total != 0.0) { x = sums / total; }
+  if (!(total == 0.0)) { x = sums / total; }
   let place = at + 4u * texel;
   out[place] = x.x;
   out[place + 1u] = x.y;

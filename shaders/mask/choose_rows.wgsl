@@ -32,7 +32,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
       value = sums[at + col];
       if (params.p > params.e) {
         let total = sums[at + params.e];
-        value = select(0.0, value / select(total, 1.0, total == 0.0), total != 0.0);
+        value = select(value / select(total, 1.0, total == 0.0), 0.0, total == 0.0);
       }
     }
   }

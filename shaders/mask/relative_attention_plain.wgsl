@@ -45,7 +45,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   let visits = visits_of(grid, row);
   for (var step = 0u; step < visits.total; step++) {
     let seen = visit(grid, visits, table_from, step);
-    if (seen.weight != 0.0 && key_is_kept(key_mask_from, seen.key)) {
+    if (!(seen.weight == 0.0) && key_is_kept(key_mask_from, seen.key)) {
       let at = k_from + seen.key * params.r;
       var product = 0.0;
       for (var c = 0u; c < params.r; c += 4u) {

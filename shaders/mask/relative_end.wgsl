@@ -12,7 +12,7 @@ fn row_is_asked(query_mask_from: u32, row: u32) -> bool {
 // Values of a finished row: zeros where the denominator is 0, as it is without keys.
 fn finished(x: vec4f, total: f32, asked: bool) -> vec4f {
   let divisor = select(total, 1.0, total == 0.0 || params.p > params.e);
-  return select(vec4f(), x / divisor, asked && (total != 0.0 || params.p > params.e));
+  return select(vec4f(), x / divisor, asked && (!(total == 0.0) || params.p > params.e));
 }
 
 fn store4(at: u32, col: u32, x: vec4f) {

@@ -32,7 +32,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
       if (in_support(grid, place) && key >= own.x && key < own.y) { mask = entry_at(grid, table_from, place); }
     }
     var weight = 0.0;
-    if (mask != 0.0 && row < params.n && key_is_kept(key_mask_from, key)) {
+    if (!(mask == 0.0) && row < params.n && key_is_kept(key_mask_from, key)) {
       weight = mask * product(local_batch, inside, key, number);
     }
     total += weight;

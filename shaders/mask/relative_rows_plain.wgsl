@@ -61,7 +61,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   let visits = visits_of(grid, row);
   for (var step = thread; step < visits.total; step += 64u) {
     let seen = visit(grid, visits, table_from, step);
-    if (seen.weight != 0.0 && key_is_kept(key_mask_from, seen.key)) {
+    if (!(seen.weight == 0.0) && key_is_kept(key_mask_from, seen.key)) {
       let at = k_from + seen.key * params.r;
       var product = 0.0;
       for (var c = 0u; c < params.r; c += 4u) {
@@ -108,6 +108,6 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   if (thread < 8u) {
     let sum = shared_sums[0].x;
     let divisor = select(sum, 1.0, sum == 0.0);
-    store4(out_from, col0 + 4u * thread, select(vec4f(), row_sum / divisor, sum != 0.0));
+    store4(out_from, col0 + 4u * thread, select(row_sum / divisor, vec4f(), sum == 0.0));
   }
 }

@@ -81,6 +81,9 @@ pub enum Published {
     TopVit,
 }
 
+/// Most random features: drawing and holding more takes longer than what they stand for.
+const MOST_FEATURES: u32 = 16_384;
+
 /// A name, what it takes, and its map.
 struct Name {
     name: &'static str,
@@ -206,6 +209,14 @@ impl FeatureMap {
         let Some(projection) = self.projection() else { return Ok(d) };
         let features = projection.features;
         let paired = matches!(self, Self::Hyperbolic { .. } | Self::Trigonometric { .. });
+        if features > MOST_FEATURES {
+            return Err(Error::value(
+                format!("features of {name}"),
+                format!("at most {MOST_FEATURES}"),
+                features,
+                "the error falls with the root of their number: 64 to 1024 are usual",
+            ));
+        }
         if features == 0 || (paired && !features.is_multiple_of(2)) {
             return Err(Error::value(
                 format!("features of {name}"),

@@ -19,6 +19,9 @@ const MOST_WEIGHTS: u64 = 1 << 28;
 /// Pixels along the side of a token where there is no picture.
 const CELL: u32 = 8;
 
+/// Most tokens along a side where there is no picture.
+const MOST_SIDE: u32 = 8192;
+
 /// Arguments of `wgattn mask`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -60,7 +63,11 @@ pub(super) struct Args {
 fn parse_grid(text: &str) -> Result<UVec2, String> {
     let wrong = || format!("{text:?}: expected ROWSxCOLS such as 64x64");
     let (rows, cols) = text.split_once('x').ok_or_else(wrong)?;
-    let side = |t: &str| t.trim().parse::<u32>().ok().filter(|n| (1..=8192).contains(n)).ok_or_else(wrong);
+    let side = |t: &str| {
+        let n = t.trim().parse::<u32>().map_err(|_| wrong())?;
+        let drawn = (1..=MOST_SIDE).contains(&n);
+        drawn.then_some(n).ok_or_else(|| format!("{text:?}: expected 1 to {MOST_SIDE} rows and columns, which are drawn {CELL} pixels wide; `wgattn eval` takes longer lines"))
+    };
     Ok(UVec2::new(side(cols)?, side(rows)?))
 }
 

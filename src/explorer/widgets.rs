@@ -208,6 +208,12 @@ pub fn number_field(ui: &mut Ui, label: &Response, value: &mut f64, number: &Num
         .clamp_existing_to_range(false)
         .suffix(number.unit)
         .update_while_editing(false)
+        // Words such as nan and inf are no numbers here: what was there stays.
+        .custom_parser(|text| {
+            let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+            let digits = text.strip_suffix(number.unit.trim()).unwrap_or(&text).replace('−', "-");
+            digits.parse::<f64>().ok().filter(|x| x.is_finite())
+        })
         .custom_formatter(|value, _| number.text(value));
     if number.whole {
         field = field.max_decimals(0);

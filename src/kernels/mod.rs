@@ -40,7 +40,7 @@ kernels! {
     /// What a device can do at best, for `wgattn bench`.
     probe { probe_fma, probe_copy, probe_exp, probe_load, probe_store }
     /// Fourier transforms.
-    fft { fft, fft_pass; plan }
+    fft { fft, fft_line, fft_pass; plan }
     /// Masks as linear operators on channels, by relative position: block-Toeplitz products, and pair by pair.
     mask {
         toeplitz_product, toeplitz_spectrum, circulant_embed, toeplitz_attention_sums, toeplitz_attention_fused, toeplitz_lift,

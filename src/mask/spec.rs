@@ -98,7 +98,12 @@ impl StencilSpec {
         }
         if let Some(at) = self.weights.iter().position(|w| !(w.is_finite() && *w >= 0.0)) {
             let what = format!("weight {at} of the stencil");
-            return Err(Error::value(what, "a number of at least 0", self.weights[at], EXAMPLE_STENCIL));
+            return Err(Error::value(
+                what,
+                "a finite number of at least 0",
+                self.weights[at],
+                EXAMPLE_STENCIL,
+            ));
         }
         if let [depth, _, _] = grid(sides)?
             && depth > 1

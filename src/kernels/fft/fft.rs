@@ -7,7 +7,7 @@
 //!
 //! One [`fft_pass`](super::fft_pass) per radix. The reference is rustfft, in f64 and in f32.
 
-use super::plan::{self, Job, Rows, Twiddles};
+use super::plan::{self, Job, Rows, Strategy, Twiddles};
 use crate::error::Result;
 use crate::graph::Expansion;
 use crate::kernel::*;
@@ -79,7 +79,7 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
     let [o, n, l, a] = ["o", "n", "l", "a"].map(|d| x.dims.size(d));
     let long = length(x.dims, &p);
     let passes =
-        plan::transform(1, long, l, p.inverse != 0, x.caps.driver != Driver::Gpu && a.is_multiple_of(4));
+        plan::transform(1, long, l, p.inverse != 0, Strategy::of(x.caps.driver, a));
     let job = Job {
         passes: &passes,
         sides: [o, n, 1],

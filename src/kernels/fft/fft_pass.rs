@@ -144,7 +144,7 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     Ok(())
 }
 
-const PARTS: &Shared =
+pub(super) const PARTS: &Shared =
     &Shared { file: "fft/parts.wgsl", body: include_str!("../../../shaders/fft/parts.wgsl") };
 const PASS: &Shared = &Shared { file: "fft/pass.wgsl", body: include_str!("../../../shaders/fft/pass.wgsl") };
 const RADIX2: &Shared =

@@ -5,7 +5,8 @@
 
 use crate::error::Result;
 use crate::graph::Graph;
-use crate::kernels::fft::fft_pass;
+use crate::kernel::Driver;
+use crate::kernels::fft::{fft_line, fft_pass};
 use crate::tensor::{DType, HostTensor, Tensor};
 use std::collections::HashMap;
 
@@ -87,8 +88,39 @@ fn wide_radices(length: u32) -> Vec<u32> {
     list
 }
 
-fn radices_for(length: u32, wide: bool) -> Vec<u32> {
-    if wide { wide_radices(length) } else { radices(length).unwrap_or_default() }
+/// How transforms are cut, by what a device does best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    /// Passes of radices up to 16, for rows of any width.
+    Narrow,
+    /// Passes of radices up to 32 and fewer of them, for rows of whole `vec4f` on software drivers.
+    Wide,
+    /// One pass for a whole line where it fits workgroup memory, for rows of whole `vec4f` on GPUs; narrow ones beyond.
+    Lines,
+}
+
+impl Strategy {
+    /// The best one on a driver for rows of `width` words.
+    pub fn of(driver: Driver, width: u32) -> Self {
+        match driver {
+            _ if !width.is_multiple_of(4) => Self::Narrow,
+            Driver::Gpu => Self::Lines,
+            Driver::Llvmpipe | Driver::SwiftShader => Self::Wide,
+        }
+    }
+
+    fn radices(self, length: u32) -> Vec<u32> {
+        match self {
+            Self::Lines if fft_line::fits(length) => vec![length],
+            Self::Narrow | Self::Lines => radices(length).unwrap_or_default(),
+            Self::Wide => wide_radices(length),
+        }
+    }
+
+    /// Whether a pass of this radix is a whole line.
+    fn is_line(self, radix: u32, length: u32) -> bool {
+        self == Self::Lines && radix == length && fft_line::fits(length)
+    }
 }
 
 /// The powers of w that a row of twiddles holds; the others are products of two to four of them.
@@ -128,21 +160,29 @@ pub struct Pass {
     pub inverse: bool,
     /// The last forward pass of an axis, the spectrum and the first inverse pass in one.
     pub filter: bool,
+    /// A whole line in workgroup memory, both ways where it filters.
+    pub line: bool,
 }
 
-/// Passes of one transform along `axis`, of which the last stores only `stored` numbers; `wide`: with radices above 16,
-/// for rows of whole vec4f on software drivers.
-pub fn transform(axis: usize, length: u32, stored: u32, inverse: bool, wide: bool) -> Vec<Pass> {
-    let list = radices_for(length, wide);
-    chain(axis, &list, 1, length, stored, inverse)
+/// Passes of one transform along `axis`, of which the last stores only `stored` numbers.
+pub fn transform(axis: usize, length: u32, stored: u32, inverse: bool, strategy: Strategy) -> Vec<Pass> {
+    chain((axis, strategy), &strategy.radices(length), 1, length, stored, inverse)
 }
 
-fn chain(axis: usize, list: &[u32], from: u32, length: u32, stored: u32, inverse: bool) -> Vec<Pass> {
+fn chain(
+    (axis, strategy): (usize, Strategy),
+    list: &[u32],
+    from: u32,
+    length: u32,
+    stored: u32,
+    inverse: bool,
+) -> Vec<Pass> {
     let mut p = from;
     let mut passes = Vec::new();
     for (number, &radix) in list.iter().enumerate() {
         let stored = if number + 1 == list.len() { stored } else { length };
-        passes.push(Pass { axis, radix, p, stored, inverse, filter: false });
+        let line = strategy.is_line(radix, length);
+        passes.push(Pass { axis, radix, p, stored, inverse, filter: false, line });
         p *= radix;
     }
     passes
@@ -150,20 +190,21 @@ fn chain(axis: usize, list: &[u32], from: u32, length: u32, stored: u32, inverse
 
 /// Passes of a filter: forward along all axes of `lengths` above 1 from the last to the first, the spectrum, and back,
 /// storing `sides` numbers of each line. Numbers beyond the sides are never made where nobody needs them.
-pub fn filter(sides: [u32; 3], lengths: [u32; 3], wide: bool) -> Vec<Pass> {
+pub fn filter(sides: [u32; 3], lengths: [u32; 3], strategy: Strategy) -> Vec<Pass> {
     let axes: Vec<usize> = (0..3).filter(|a| lengths[*a] > 1).collect();
     let Some((&first, others)) = axes.split_first() else { return Vec::new() };
     let length = lengths[first];
-    let mut list = radices_for(length, wide);
+    let mut list = strategy.radices(length);
     let mut passes: Vec<Pass> =
-        others.iter().rev().flat_map(|a| transform(*a, lengths[*a], lengths[*a], false, wide)).collect();
+        others.iter().rev().flat_map(|a| transform(*a, lengths[*a], lengths[*a], false, strategy)).collect();
     let Some(last) = list.pop() else { return Vec::new() };
-    passes.extend(chain(first, &list, 1, length, length, false));
+    passes.extend(chain((first, strategy), &list, 1, length, length, false));
     let p = length / last;
     let stored = if p == 1 { sides[first] } else { length };
-    passes.push(Pass { axis: first, radix: last, p, stored, inverse: false, filter: true });
-    passes.extend(chain(first, &list, last, length, sides[first], true));
-    passes.extend(others.iter().flat_map(|a| transform(*a, lengths[*a], sides[*a], true, wide)));
+    let line = strategy.is_line(last, length);
+    passes.push(Pass { axis: first, radix: last, p, stored, inverse: false, filter: true, line });
+    passes.extend(chain((first, strategy), &list, last, length, sides[first], true));
+    passes.extend(others.iter().flat_map(|a| transform(*a, lengths[*a], sides[*a], true, strategy)));
     passes
 }
 
@@ -181,22 +222,36 @@ pub fn largest_pair(passes: &[Pass], sides: [u32; 3]) -> u64 {
     largest
 }
 
-/// Tables of twiddles of one expansion, each recorded once.
+/// Tables of twiddles and roots of one expansion, each recorded once.
 #[derive(Debug, Default)]
-pub struct Twiddles(HashMap<(u32, u32), Tensor>);
+pub struct Twiddles {
+    passes: HashMap<(u32, u32), Tensor>,
+    lines: HashMap<u32, Tensor>,
+}
 
 impl Twiddles {
     /// The table of a pass, see [`twiddles`].
     ///
     /// Errors: none for radices of a plan.
     pub fn of(&mut self, graph: &mut Graph, radix: u32, p: u32) -> Result<Tensor> {
-        if let Some(table) = self.0.get(&(radix, p)) {
+        if let Some(table) = self.passes.get(&(radix, p)) {
             return Ok(*table);
         }
         let data = twiddles(radix, p);
         let table = HostTensor::f32([p, data.len() as u32 / p], data)?;
         let tensor = graph.constant(&format!("twiddles {radix}·{p}"), table);
-        self.0.insert((radix, p), tensor);
+        self.passes.insert((radix, p), tensor);
+        Ok(tensor)
+    }
+
+    /// The roots of a whole line, see [`fft_line::roots`].
+    fn of_line(&mut self, graph: &mut Graph, length: u32) -> Result<Tensor> {
+        if let Some(table) = self.lines.get(&length) {
+            return Ok(*table);
+        }
+        let table = HostTensor::f32([length, 2], fft_line::roots(length))?;
+        let tensor = graph.constant(&format!("roots of {length}"), table);
+        self.lines.insert(length, tensor);
         Ok(tensor)
     }
 }
@@ -265,21 +320,43 @@ pub fn record(graph: &mut Graph, twiddles: &mut Twiddles, job: &Job<'_>, x: Rows
         let output =
             if last { graph.reshape(y.tensor, shape)? } else { graph.transient(&name, shape, DType::F32) };
         let (x_blocked, y_blocked) = (blocked && last && !first, blocked && first && !last);
-        let params = fft_pass::Params {
-            radix: pass.radix,
-            inverse: u32::from(pass.inverse),
-            blocked: u32::from(x_blocked) + 2 * u32::from(y_blocked),
-            x_from: if first { x.at } else { 0 },
-            y_from: if last { y.at } else { 0 },
-            x_block: job.block,
-            y_block: job.block,
-            channels: a / places,
-            per: job.per * if first || last { 1 } else { blocks },
-            scale: if last { job.scale } else { 1.0 },
-        };
-        let table = twiddles.of(graph, pass.radix, pass.p)?;
         let spectrum = job.spectrum.filter(|_| pass.filter).map(|s| s.tensor);
-        graph.pass(&fft_pass::SPEC, &params, &[Some(input), Some(table), spectrum, Some(output)])?;
+        let (inverse, blocked) = (u32::from(pass.inverse), u32::from(x_blocked) + 2 * u32::from(y_blocked));
+        let (x_from, y_from) = (if first { x.at } else { 0 }, if last { y.at } else { 0 });
+        let (x_block, y_block, channels) = (job.block, job.block, a / places);
+        let per = job.per * if first || last { 1 } else { blocks };
+        let scale = if last { job.scale } else { 1.0 };
+        if pass.line {
+            let params = fft_line::Params {
+                inverse,
+                blocked,
+                x_from,
+                y_from,
+                x_block,
+                y_block,
+                channels,
+                per,
+                scale,
+            };
+            let roots = twiddles.of_line(graph, pass.radix)?;
+            graph.pass(&fft_line::SPEC, &params, &[Some(input), Some(roots), spectrum, Some(output)])?;
+        } else {
+            let radix = pass.radix;
+            let params = fft_pass::Params {
+                radix,
+                inverse,
+                blocked,
+                x_from,
+                y_from,
+                x_block,
+                y_block,
+                channels,
+                per,
+                scale,
+            };
+            let table = twiddles.of(graph, radix, pass.p)?;
+            graph.pass(&fft_pass::SPEC, &params, &[Some(input), Some(table), spectrum, Some(output)])?;
+        }
         current = output;
     }
     Ok(())

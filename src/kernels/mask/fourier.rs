@@ -147,7 +147,8 @@ fn finish(graph: &mut Graph, job: &Job<'_>, task: &Task, sums: Tensor, norms: Te
         log2_length: length.log2().max(1.0),
         tau: job.params.tau,
         groups_per_row: e.div_ceil(relative_rows::COLUMNS).max(1),
-        spare_zeros: u32::from(job.sequences.is_some()),
+        // A row of zeros for lack of keys has nothing to compute again, whichever way it went.
+        spare_zeros: 1,
     };
     let args =
         [Some(sums), Some(q), Some(norms), Some(table_norm), query_mask, Some(slot), Some(list), Some(dispatch), Some(status)];

@@ -57,7 +57,7 @@ impl Grid {
             n => plan::candidates(n.saturating_mul(2) - 1),
         });
         let cost = |lengths: [u32; 3]| {
-            plan::words_moved(&plan::filter(self.sides, lengths, false), self.sides)
+            plan::words_moved(&plan::filter(self.sides, lengths, plan::Strategy::Narrow), self.sides)
         };
         // Candidates end with the power of two.
         let powers = [0, 1, 2].map(|a| choices[a].iter().copied().max().unwrap_or(1));

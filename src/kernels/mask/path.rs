@@ -135,7 +135,7 @@ pub fn fuses(caps: &Caps, sides: [u32; 3], r: u32, e: u32) -> bool {
 fn fourier(caps: &Caps, sides: [u32; 3], copies: u32, r: u32, e: u32) -> (f64, bool) {
     let costs = costs(caps.driver);
     let grid = Grid { sides, torus: false, transpose: false };
-    let passes = plan::filter(sides, grid.lengths(), caps.driver != Driver::Gpu);
+    let passes = plan::filter(sides, grid.lengths(), plan::Strategy::of(caps.driver, 4));
     // Two channels share a complex number, which is two words; lifting and contracting move each channel three times more.
     let tokens: f64 = sides.iter().map(|&n| f64::from(n)).product();
     let channels = f64::from(copies) * f64::from(r) * (f64::from(e) + 1.0);

@@ -59,7 +59,7 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
         (x.port("q"), x.port("k"), x.port("v"), x.port_if("key_mask"), x.port("out"));
     let spectrum = toeplitz_spectrum::record(x.graph, &grid, table)?;
     let task = Task { q, k, v, key_mask, spectrum, out };
-    let passes = plan::filter(grid.sides, grid.lengths(), x.caps.driver != Driver::Gpu);
+    let passes = plan::filter(grid.sides, grid.lengths(), plan::Strategy::of(x.caps.driver, 4));
     let [b, h, n, r, e] = ["b", "h", "n", "r", "e"].map(|d| x.dims.size(d));
     let (budget, caps) = (x.caps.memory_budget, *x.caps);
     // A slice holds the lifted channels, two tensors of the transforms, and the products.

@@ -108,7 +108,7 @@ impl Cut {
             _ => BLOCK_BYTES,
         };
         let fours = |words: u64| u32::try_from(words / 4 * 4).unwrap_or(u32::MAX - 3).max(4);
-        let all = channels.next_multiple_of(4);
+        let all = channels.next_multiple_of(4).max(4);
         let within_budget = fours(caps.memory_budget / per_channel.max(1)).min(all);
         let block = fours(binding / (4 * places).max(1)).min(within_budget);
         // Whole blocks: the last one may hold channels that nobody has.
@@ -138,7 +138,7 @@ pub fn record(
     [x, spectrum, out]: [Tensor; 3],
 ) -> Result<()> {
     let passes =
-        plan::filter(grid.sides, grid.lengths(), caps.driver != Driver::Gpu && x.dim(3).is_multiple_of(4));
+        plan::filter(grid.sides, grid.lengths(), plan::Strategy::of(caps.driver, x.dim(3)));
     let (b, h, channels) = (x.dim(0), x.dim(1), x.dim(3));
     let cut = Cut::of(&passes, grid, channels, caps);
     let mut some = |graph: &mut Graph, [x, spectrum, out]: [Tensor; 3]| {

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::graph::{Expansion, Graph};
 use crate::kernel::*;
 use crate::kernels::fft::fft::{flop, transformed};
-use crate::kernels::fft::plan::{self, Job, Rows, Twiddles};
+use crate::kernels::fft::plan::{self, Job, Rows, Strategy, Twiddles};
 use crate::params;
 use crate::reference;
 use crate::tensor::{DType, Dims, Tensor};
@@ -102,7 +102,7 @@ fn record_into(graph: &mut Graph, grid: &Grid, lengths: [u32; 3], table: Tensor,
     graph.pass(&circulant_embed::SPEC, &embedding, &[Some(table), Some(column)])?;
     let axes = (0..3).rev().filter(|a| lengths[*a] > 1);
     let passes: Vec<_> =
-        axes.flat_map(|a| plan::transform(a, lengths[a], lengths[a], false, false)).collect();
+        axes.flat_map(|a| plan::transform(a, lengths[a], lengths[a], false, Strategy::Narrow)).collect();
     let scale = (1.0 / f64::from(numbers)) as f32;
     let job = Job { passes: &passes, sides: lengths, width: 2, block: 2, per: 1, scale, spectrum: None };
     let from = Rows { tensor: graph.reshape(column, [1, heads, numbers, 2])?, at: 0 };

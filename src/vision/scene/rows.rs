@@ -55,7 +55,7 @@ fn check_mask(options: &SceneOptions) -> Result<(), Error> {
     match options.normalisation {
         RowNormalisation::Map(n) if n != Normalisation::None && options.mask != MaskSpec::None => {
             let got = format!("{n:?}").to_lowercase();
-            let remedy = "leave --normalise out, or use sum";
+            let remedy = "use --normalise none (presets bring their own), or sum for exact rows";
             Err(Error::value("normalisation of masked rows", "none or sum", got, remedy))
         }
         _ => Ok(()),

@@ -129,7 +129,18 @@ impl Editor {
             (i.pointer.any_down(), secondary, positions)
         });
         if !down {
-            self.stroke = None;
+            let stroke = self.stroke.take();
+            // Pressed and let go within one frame: no frame saw the button down.
+            let quick = [PointerButton::Primary, PointerButton::Secondary]
+                .into_iter()
+                .find(|button| stroke.is_none() && response.clicked_by(*button));
+            let cell = response.interact_pointer_pos().and_then(&cell_at);
+            if let (Some(button), Some(cell)) = (quick, cell)
+                && let Some(weight) = spec.weights.get_mut(cell)
+            {
+                let clears = button == PointerButton::Secondary || *weight == self.paint;
+                *weight = if clears { 0.0 } else { self.paint };
+            }
             return;
         }
         if self.stroke.is_none() {

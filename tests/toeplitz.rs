@@ -11,7 +11,8 @@ use std::sync::{Arc, OnceLock};
 use wgattn::arrays::{self, Array, ArrayData};
 use wgattn::backend::wgpu::{Options, WgpuBackend};
 use wgattn::backend::{Backend, cpu::CpuBackend};
-use wgattn::graph::Graph;
+use wgattn::graph::{Graph, Lowering};
+use wgattn::kernel::Driver;
 use wgattn::kernel::case::deviation;
 use wgattn::kernels::fft::{fft, plan};
 use wgattn::kernels::mask::grid::Grid;
@@ -23,12 +24,54 @@ mod support;
 
 type Device = (String, Arc<dyn Backend>);
 
-/// Every adapter, opened once.
+/// Every adapter, opened once, and one of them once more that is taken for a GPU: whole lines in workgroup memory.
 fn devices() -> Vec<Device> {
     static DEVICES: OnceLock<Vec<Device>> = OnceLock::new();
-    let open =
-        || support::backends().into_iter().map(|(name, b)| (name, Arc::new(b) as Arc<dyn Backend>)).collect();
+    let open = || {
+        let plain = support::backends().into_iter().map(|(n, b)| (n, Arc::new(b) as Arc<dyn Backend>));
+        let mut list: Vec<Device> = plain.collect();
+        if let Some((name, adapter)) = support::adapters_by_name().into_iter().next() {
+            list.push((format!("{name} as a GPU"), Arc::new(as_gpu(&adapter))));
+        }
+        list
+    };
     DEVICES.get_or_init(open).clone()
+}
+
+fn as_gpu(adapter: &wgpu::Adapter) -> WgpuBackend {
+    let options = Options { driver: Some(Driver::Gpu), workgroup_bytes: Some(16_384), ..Options::default() };
+    WgpuBackend::on_adapter(adapter, options).expect("the adapter gives a device")
+}
+
+/// What a GPU does with lines that fit workgroup memory, and with those that do not.
+#[test]
+fn lines_that_fit_are_one_pass_on_a_gpu() {
+    let Some((_, adapter)) = support::adapters_by_name().into_iter().next() else { return };
+    let backend = as_gpu(&adapter);
+    let caps = *backend.device_caps().expect("a device has limits");
+    for (sides, channels, expected) in [
+        // 2-D on 128 × 64: two axes, of which the first filters; back along the second.
+        ([1, 50, 30], 8, vec!["fft_line"; 3]),
+        ([1, 1, 512], 8, vec!["fft_line"; 1]),
+        ([1, 1, 512], 6, vec!["fft_pass"; 5]),
+        ([1, 1, 513], 8, vec!["fft_pass"; 5]),
+    ] {
+        let (grid, mut graph) = (grid(sides), Graph::new("a product"));
+        let (table, x) = operands(&grid, channels);
+        let [t, x] =
+            [("table", &table), ("x", &x)].map(|(n, value)| graph.input(n, value.shape(), DType::F32));
+        let out = graph.transient("out", x.shape(), DType::F32);
+        let params = toeplitz_spectrum::Params::of(&grid);
+        graph.pass(&toeplitz_product::SPEC, &params, &[Some(x), Some(t), Some(out)]).expect("it records");
+        graph.output(out).expect("an output");
+        let schedule = graph.schedule(Lowering::Device(&caps)).expect("a schedule");
+        // The spectrum of the table comes first, by passes over its few numbers.
+        let names = schedule.steps.iter().map(|step| step.kernel.name);
+        let made: Vec<_> = names.filter(|name| name.starts_with("fft")).collect();
+        assert!(made.ends_with(&expected), "{sides:?}, {channels} channels: {made:?}");
+        let lines = |list: &[&str]| list.iter().filter(|name| **name == "fft_line").count();
+        assert_eq!(lines(&made), lines(&expected), "{sides:?}, {channels} channels");
+    }
 }
 
 fn grid(sides: [u32; 3]) -> Grid {

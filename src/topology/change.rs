@@ -156,10 +156,19 @@ impl Network {
 
     /// With more undirected edges; where there is one already, weights add up.
     ///
-    /// Errors: as [`Network::undirected_weighted`], counting the new edges.
+    /// Errors: as [`Network::undirected_weighted`], counting the new edges, and for an edge between two networks of a batch.
     pub fn with_edges(&self, edges: &[(u32, u32, f32)]) -> Result<Self> {
         // Checked on their own first, so that an error names the place in the caller's list.
         let new = Self::undirected_weighted(self.nodes(), edges)?;
+        let part = |i: u32| self.offsets().partition_point(|first| *first <= i);
+        if let Some((e, (i, j, _))) = edges.iter().enumerate().find(|(_, (i, j, _))| part(*i) != part(*j)) {
+            return Err(Error::value(
+                format!("edge {e} ({i} → {j})"),
+                "two nodes of one network of the batch",
+                format!("numbers {} and {}", part(*i) - 1, part(*j) - 1),
+                "link the networks before they are batched, or make them one",
+            ));
+        }
         let all: Vec<_> = self.edges().chain(new.edges()).collect();
         Ok(Self::directed_weighted(self.nodes(), &all)?.with_offsets(self.offsets().to_vec()))
     }

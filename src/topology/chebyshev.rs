@@ -173,10 +173,26 @@ impl Series {
         self.coefficients.iter().map(Vec::len).max().unwrap_or(1).saturating_sub(1)
     }
 
+    /// `[classes, K + 1]` coefficients, zeros behind the shorter lists.
+    pub fn table(&self) -> Vec<f64> {
+        let width = self.degree() + 1;
+        let padded = |list: &Vec<f64>| {
+            let zeros = std::iter::repeat_n(0.0, width - list.len());
+            list.iter().copied().chain(zeros).collect::<Vec<_>>()
+        };
+        self.coefficients.iter().flat_map(padded).collect()
+    }
+
     /// exp(−tL) X in f64 for X `[n, channels]`; the series must have been made for this network and Laplacian by [`Self::heat`].
     ///
     /// Errors: [`Error::Value`] for `x` of another size.
-    pub fn apply_heat(&self, network: &Network, laplacian: Laplacian, x: &[f64], channels: usize) -> Result<Vec<f64>> {
+    pub fn apply_heat(
+        &self,
+        network: &Network,
+        laplacian: Laplacian,
+        x: &[f64],
+        channels: usize,
+    ) -> Result<Vec<f64>> {
         self.apply(network, x, channels, |x| {
             let mut y = laplacian.apply(network, x, channels)?;
             for (at, y) in y.iter_mut().enumerate() {

@@ -80,8 +80,9 @@ impl<'a> Walker<'a> {
         self.limits.as_deref()
     }
 
-    /// The word of a draw: counter (node, walk | draw / 4 · 2²⁰, `EVALUATION`, [`Purpose::Walk`] and set), word draw mod 4.
-    fn word(&self, start: u32, walk: u32, draw: u32) -> u32 {
+    /// The word of a draw: word draw mod 4 of the counter (start, walk | (draw / 4) · 2²⁰, `u32::MAX`, 9 · 2²⁴ | set), see [`Place`]; 0 out of
+    /// bounds.
+    pub fn word(&self, start: u32, walk: u32, draw: u32) -> u32 {
         let place =
             Place { index: start, channel: walk, lane: draw, stream: self.set, ..Place::of(Purpose::Walk) };
         // In bounds: walks, draws and the set were checked before any walk began.
@@ -95,7 +96,7 @@ impl<'a> Walker<'a> {
             return None;
         }
         let within = match &self.limits {
-            None => (u64::from(word) * range.len() as u64 >> 32) as usize,
+            None => ((u64::from(word) * range.len() as u64) >> 32) as usize,
             // The last limit stands for 2³², which a word cannot hold.
             Some(limits) => limits[range.start..range.end - 1].partition_point(|l| *l <= word),
         };
@@ -133,7 +134,7 @@ impl<'a> Walker<'a> {
     /// Graph random features: Φ with E[Φ₁ Φ₂ᵀ] = Σ_k a_k W^k for two sets of walks, where a is `modulation` folded with itself and W the
     /// network's weights, loops included.
     ///
-    /// A walk leaves load · modulation[l] where it stands at step l, ends with probability `halt` (draw 2l) or where no edge leads on, and
+    /// A walk leaves load · `modulation[l]` where it stands at step l, ends with probability `halt` (draw 2l) or where no edge leads on, and
     /// else goes to any neighbour with equal chances (draw 2l + 1), the load being multiplied by W · degree / (1 − halt). It ends for certain
     /// behind the modulation's last entry. Source: general graph random features (arXiv 2310.04859).
     ///
@@ -160,7 +161,7 @@ impl<'a> Walker<'a> {
                         break;
                     }
                     let word = self.word(start, walk, 2 * l + 1);
-                    let edge = range.start + (u64::from(word) * degree as u64 >> 32) as usize;
+                    let edge = range.start + ((u64::from(word) * degree as u64) >> 32) as usize;
                     let weight = self.network.weights().map_or(1.0, |w| f64::from(w[edge]));
                     load *= weight * degree as f64 / on;
                     node = self.network.columns()[edge];

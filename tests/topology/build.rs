@@ -35,18 +35,24 @@ fn lattices_follow_their_rules() {
     assert_eq!(path(0).expect("made").nodes(), 0);
     assert_eq!(ring(2).expect("made").entries(), 2);
     assert_eq!(ring(1).expect("made").entries(), 0);
-    for refused in [grid(&[], Reach::Sides), grid(&[70_000, 70_000], Reach::Sides), complete(100_000), hypercube(40)] {
+    for refused in
+        [grid(&[], Reach::Sides), grid(&[70_000, 70_000], Reach::Sides), complete(100_000), hypercube(40)]
+    {
         refused.expect_err("too large or empty");
     }
 }
 
 #[test]
 fn nearest_points_are_the_nearest() {
-    for (name, n, spread) in [("scattered", 200, 1.0), ("on few places", 90, 0.02), ("few", 3, 1.0), ("one", 1, 1.0)] {
+    for (name, n, spread) in
+        [("scattered", 200, 1.0), ("on few places", 90, 0.02), ("few", 3, 1.0), ("one", 1, 1.0)]
+    {
         // Few places: coordinates are rounded to a coarse grid, so that many points coincide or are equally far.
         let round = |x: f64| if spread < 1.0 { (x * 2.0).round() } else { x };
-        let points: Vec<[f32; 3]> =
-            numbers(3 * n, 5).chunks(3).map(|p| [round(p[0]) as f32, round(p[1]) as f32, round(p[2]) as f32]).collect();
+        let points: Vec<[f32; 3]> = numbers(3 * n, 5)
+            .chunks(3)
+            .map(|p| [round(p[0]) as f32, round(p[1]) as f32, round(p[2]) as f32])
+            .collect();
         for k in [0, 1, 4, 300] {
             let square = |i: usize, j: usize| -> f64 {
                 points[i].iter().zip(points[j]).map(|(a, b)| (f64::from(*a) - f64::from(b)).powi(2)).sum()
@@ -94,15 +100,22 @@ fn random_networks_have_their_figures_and_repeat() {
     let moved = g.edges().filter(|(i, j, _)| i < j && (j - i).min(200 + i - j) > 3).count() as f64;
     // 600 edges, 0.3 of them moved, most beyond the ring's reach: deviation 11.
     assert!((moved - 180.0).abs() < 60.0, "{moved} of 600 edges moved");
-    assert_eq!(small_world(20, 4, 0.0, 1).expect("made").edges().filter(|(i, j, _)| i.abs_diff(*j) == 1).count(), 38);
+    assert_eq!(
+        small_world(20, 4, 0.0, 1).expect("made").edges().filter(|(i, j, _)| i.abs_diff(*j) == 1).count(),
+        38
+    );
     assert_eq!(small_world(5, 4, 1.0, 1).expect("full").entries(), 20);
     let g = preferential(500, 3, 1).expect("made");
     let s = g.statistics();
     assert_eq!((s.components, s.edges, g.weights()), (1, 3 + 496 * 3, None));
     assert!(s.degree.2 > 25, "hubs: the greatest degree is {}", s.degree.2);
     for refused in [
-        erdos_renyi(5, -0.1, 1), erdos_renyi(5, f64::NAN, 1), small_world(5, 3, 0.1, 1), small_world(4, 4, 0.1, 1),
-        preferential(5, 0, 1), preferential(5, 5, 1),
+        erdos_renyi(5, -0.1, 1),
+        erdos_renyi(5, f64::NAN, 1),
+        small_world(5, 3, 0.1, 1),
+        small_world(4, 4, 0.1, 1),
+        preferential(5, 0, 1),
+        preferential(5, 5, 1),
     ] {
         refused.expect_err("out of range");
     }
@@ -111,7 +124,9 @@ fn random_networks_have_their_figures_and_repeat() {
 #[test]
 fn random_trees_are_trees_and_labelled_ones_equally_likely() {
     for n in [0, 1, 2, 3, 50, 1000] {
-        for f in [random_tree(n, 3), recursive_tree(n, 3), binary_tree(n), caterpillar(n, n.div_ceil(3).max(1))] {
+        for f in
+            [random_tree(n, 3), recursive_tree(n, 3), binary_tree(n), caterpillar(n, n.div_ceil(3).max(1))]
+        {
             let f = f.expect("made");
             assert_eq!((f.nodes(), f.trees()), (n, n.min(1)));
         }
@@ -203,7 +218,8 @@ fn quadtrees_cover_every_token_once() {
             }
             let area = |i: usize| q.squares[i][2] * q.squares[i][3];
             for i in 0..q.squares.len() {
-                let below: u32 = (0..q.squares.len()).filter(|j| q.forest.parents()[*j] == i as u32).map(area).sum();
+                let below: u32 =
+                    (0..q.squares.len()).filter(|j| q.forest.parents()[*j] == i as u32).map(area).sum();
                 assert!(below == 0 || below == area(i), "square {i}: {below} of {}", area(i));
             }
             if evenness == 5.0 {

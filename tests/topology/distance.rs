@@ -42,7 +42,10 @@ fn all_pairs_are_right_in_both_directions() {
         for i in 0..g.nodes() {
             for (j, d) in lengths_from(&g, i as u32).expect(&name).into_iter().enumerate() {
                 let other = expected[i * g.nodes() + j];
-                assert!(d == other || (d - other).abs() < 1e-9, "{name}: {i} to {j} is {d}, expected {other}");
+                assert!(
+                    d == other || (d - other).abs() < 1e-9,
+                    "{name}: {i} to {j} is {d}, expected {other}"
+                );
             }
         }
         for radius in [0, 1, 3, 255] {

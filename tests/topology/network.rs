@@ -11,8 +11,9 @@ fn message<T: std::fmt::Debug>(result: wgattn::Result<T>) -> String {
 
 #[test]
 fn edges_become_sorted_rows_and_parallel_ones_add_up() {
-    let g = Network::undirected_weighted(4, &[(2, 0, 1.0), (0, 1, 0.5), (0, 2, 2.0), (3, 3, 4.0), (1, 2, 0.0)])
-        .expect("sound");
+    let g =
+        Network::undirected_weighted(4, &[(2, 0, 1.0), (0, 1, 0.5), (0, 2, 2.0), (3, 3, 4.0), (1, 2, 0.0)])
+            .expect("sound");
     assert_eq!(g.starts(), [0, 2, 3, 4, 5]);
     assert_eq!(g.columns(), [1, 2, 0, 0, 3]);
     assert_eq!(g.weights(), Some([0.5, 3.0, 0.5, 3.0, 4.0].as_slice()));
@@ -41,7 +42,10 @@ fn edges_that_cannot_be_are_named() {
     let text = message(Network::directed(3, &[(0, 1), (1, 3)]));
     assert!(text.contains("edge 1 (1 → 3)") && text.contains("0 to 2"), "{text}");
     assert!(message(Network::undirected(0, &[(0, 0)])).contains("empty"));
-    assert!(message(Network::directed_weighted(2, &[(0, 1, 9e29), (0, 1, 9e29)])).contains("sum of the 2 edges 0 → 1"));
+    assert!(
+        message(Network::directed_weighted(2, &[(0, 1, 9e29), (0, 1, 9e29)]))
+            .contains("sum of the 2 edges 0 → 1")
+    );
     for rows in [
         (vec![0, 2], vec![0, 0], None),
         (vec![0, 1], vec![1], None),
@@ -61,11 +65,12 @@ fn changes_undo_each_other() {
         assert!(g.is_symmetric(), "{name}");
         assert_eq!(g.transposed(), g, "{name}");
         assert_eq!(g.symmetrised(), g, "{name}");
-        let same = Network::from_rows(g.starts().to_vec(), g.columns().to_vec(), g.weights().map(<[f32]>::to_vec));
+        let same =
+            Network::from_rows(g.starts().to_vec(), g.columns().to_vec(), g.weights().map(<[f32]>::to_vec));
         assert_eq!(same.expect(&name).edges().collect::<Vec<_>>(), g.edges().collect::<Vec<_>>(), "{name}");
         let n = g.nodes() as u32;
         let place: Vec<u32> = (0..n).map(|i| (i * 7 + 3) % n).collect();
-        if n > 0 && n % 7 != 0 {
+        if !n.is_multiple_of(7) {
             let moved = g.permuted(&place).expect(&name);
             for (i, j, w) in g.edges() {
                 assert_eq!(moved.between(place[i as usize], place[j as usize]), w, "{name}: {i} → {j}");
@@ -103,12 +108,20 @@ fn batches_give_their_networks_back() {
     assert_eq!(batch.parts(), flat.len());
     for (i, g) in flat.iter().enumerate() {
         let part = batch.part(i).expect("there");
-        assert_eq!(part.edges().collect::<Vec<_>>(), g.edges().collect::<Vec<_>>(), "network {i}, the last included");
+        assert_eq!(
+            part.edges().collect::<Vec<_>>(),
+            g.edges().collect::<Vec<_>>(),
+            "network {i}, the last included"
+        );
         assert_eq!(part.nodes(), g.nodes());
     }
     let text = message(batch.part(flat.len()));
     assert!(text.contains(&flat.len().to_string()), "{text}");
     assert_eq!(Network::batch(&[]).expect("empty").nodes(), 0);
+    let two = Network::batch(&[path(3).expect("made"), path(4).expect("made")]).expect("fits");
+    let text = message(two.with_edges(&[(0, 2, 1.0), (2, 3, 1.0)]));
+    assert!(text.contains("edge 1 (2 → 3)") && text.contains("batch"), "{text}");
+    assert_eq!(two.with_edges(&[(3, 6, 1.0)]).expect("within").part(1).expect("there").entries(), 8);
 }
 
 #[test]
@@ -169,7 +182,7 @@ proptest! {
 
     #[test]
     fn components_are_what_paths_reach(n in 1_usize..40, seed in 0_u64..50) {
-        let g = erdos_renyi(n, 1.2 / n as f64, seed).expect("made");
+        let g = erdos_renyi(n, (1.2 / n as f64).min(1.0), seed).expect("made");
         let c = g.components();
         let table = wgattn::topology::distance::steps::<u16>(&g).expect("fits");
         for i in 0..n { for j in 0..n {

@@ -27,7 +27,8 @@ fn edge_lists_in_three_dresses_are_one_network() {
         assert_eq!(loaded.network, expected, "{separator:?}");
         assert_eq!((loaded.names.len(), loaded.dimensions), (0, 0));
     }
-    let loaded = edge_list("from,to\nAda,Bob\nBob,\"Eve, the 2nd\"\n", "f", Separator::Comma, &NAMES).expect("sound");
+    let loaded =
+        edge_list("from,to\nAda,Bob\nBob,\"Eve, the 2nd\"\n", "f", Separator::Comma, &NAMES).expect("sound");
     assert_eq!(loaded.names, ["Ada", "Bob", "Eve, the 2nd"]);
     assert_eq!(loaded.network, Network::directed(3, &[(0, 1), (1, 2)]).expect("sound"));
     let more = Options { nodes: Some(9), ..ONE };
@@ -58,7 +59,8 @@ fn wrong_edge_lists_name_the_place() {
 
 #[test]
 fn matrix_market_files_are_read() {
-    let text = "%%MatrixMarket matrix coordinate real symmetric\n% made by hand\n\n3 3 3\n2 1 0.5\n3 2 2\n3 3 1e0\n";
+    let text =
+        "%%MatrixMarket matrix coordinate real symmetric\n% made by hand\n\n3 3 3\n2 1 0.5\n3 2 2\n3 3 1e0\n";
     let expected = Network::undirected_weighted(3, &[(1, 0, 0.5), (2, 1, 2.0), (2, 2, 1.0)]).expect("sound");
     assert_eq!(matrix_market(text, "m").expect("sound").network, expected);
     let text = "%%MatrixMarket MATRIX coordinate pattern general\n3 3 2\n1 2\n3 1\n";
@@ -111,10 +113,14 @@ fn graphml_files_give_names_places_and_weights() {
     let loaded = graphml(GRAPHML, "g").expect("sound");
     assert_eq!(loaded.network, Network::undirected_weighted(3, &[(0, 1, 0.5), (2, 1, 1.0)]).expect("sound"));
     assert_eq!(loaded.names, ["Ada", "b", "c"]);
-    assert_eq!((loaded.dimensions, loaded.places[0], loaded.places[2]), (2, [1.5, -2.0, 0.0], [3.0, 4.0, 0.0]));
+    assert_eq!(
+        (loaded.dimensions, loaded.places[0], loaded.places[2]),
+        (2, [1.5, -2.0, 0.0], [3.0, 4.0, 0.0])
+    );
     let directed = graphml(&GRAPHML.replace("\"undirected\"", "\"directed\""), "g").expect("sound").network;
     assert_eq!((directed.between(0, 1), directed.between(1, 0)), (0.5, 0.0));
-    let mixed = GRAPHML.replace("<edge source=\"c\" target=\"b\"/>", "<edge directed=\"true\" source=\"c\" target=\"b\"/>");
+    let mixed = GRAPHML
+        .replace("<edge source=\"c\" target=\"b\"/>", "<edge directed=\"true\" source=\"c\" target=\"b\"/>");
     let mixed = graphml(&mixed, "g").expect("sound").network;
     assert_eq!([mixed.between(1, 0), mixed.between(2, 1), mixed.between(1, 2)], [0.5, 1.0, 0.0]);
 }
@@ -123,7 +129,7 @@ fn graphml_files_give_names_places_and_weights() {
 fn wrong_graphml_files_name_the_place() {
     let of = |from: &str, to: &str| message(graphml(&GRAPHML.replace(from, to), "g.graphml"));
     says(&of("target=\"b\"/>", "target=\"z\"/>"), &["g.graphml, line 12, column 30", "`z`", "target"]);
-    says(&of("0.5", "-0.5"), &["line 11, column 50", "`-0.5`", "at least 0"]);
+    says(&of("0.5", "-0.5"), &["line 11, column 48", "`-0.5`", "at least 0"]);
     says(&of("1.5", "east"), &["line 8, column 33", "`east`", "coordinate"]);
     says(&of("<node id=\"b\"/>", "<node id=\"a\"/>"), &["line 9, column 5", "`a`"]);
     says(&of("<node id=\"b\"/>", "<node/>"), &["line 9, column 5", "id"]);
@@ -168,7 +174,9 @@ fn files_are_told_apart_by_their_suffix() {
         std::fs::write(&path, bytes).expect("written");
         path
     };
-    let edges = |name: &str, text: &str| read(&write(name, text.as_bytes()), &Options::default()).expect(name).network.entries();
+    let edges = |name: &str, text: &str| {
+        read(&write(name, text.as_bytes()), &Options::default()).expect(name).network.entries()
+    };
     assert_eq!(edges("a.csv", "0,1\n"), 2);
     assert_eq!(edges("a.tsv", "0\t1\n"), 2);
     assert_eq!(edges("a.edges", "\u{feff}0 1\n"), 2);
@@ -177,6 +185,9 @@ fn files_are_told_apart_by_their_suffix() {
     assert_eq!(edges("a.obj", "v 0 0 0\nv 0 0 1\nl 1 2\n"), 2);
     says(&message(read(&write("a.gml", b""), &Options::default())), &["a.gml", "mtx", "gml"]);
     says(&message(read(&folder.join("none.csv"), &Options::default())), &["none.csv", "check the name"]);
-    says(&message(read(&write("b.txt", b"0 1\n2 \xff3\n"), &Options::default())), &["b.txt, line 2, column 3", "UTF-8"]);
+    says(
+        &message(read(&write("b.txt", b"0 1\n2 \xff3\n"), &Options::default())),
+        &["b.txt, line 2, column 3", "UTF-8"],
+    );
     std::fs::remove_dir_all(&folder).expect("removed");
 }

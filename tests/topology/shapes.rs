@@ -33,7 +33,10 @@ pub(crate) fn networks() -> Vec<(String, Network)> {
     add("components", Network::batch(&parts));
     let weighted = erdos_renyi(30, 0.15, 6).expect("made");
     add("weighted", weighted.reweighted(|i, j, _| 0.1 + (i.min(j) * 7 % 5) as f32 + (i.max(j) % 3) as f32));
-    add("loops", Network::undirected_weighted(6, &[(0, 0, 2.0), (0, 1, 1.5), (1, 2, 0.5), (4, 4, 1.0), (2, 0, 3.0)]));
+    add(
+        "loops",
+        Network::undirected_weighted(6, &[(0, 0, 2.0), (0, 1, 1.5), (1, 2, 0.5), (4, 4, 1.0), (2, 0, 3.0)]),
+    );
     list
 }
 
@@ -78,7 +81,10 @@ pub(crate) fn close(name: &str, got: &[f64], expected: &[f64], tolerance: f64) {
     assert_eq!(got.len(), expected.len(), "{name}: length");
     let scale = expected.iter().fold(0.0_f64, |m, x| m.max(x.abs())).max(1e-30);
     for (i, (a, b)) in got.iter().zip(expected).enumerate() {
-        assert!((a - b).abs() <= tolerance * scale, "{name}: element {i} is {a:e}, expected {b:e} (scale {scale:e})");
+        assert!(
+            (a - b).abs() <= tolerance * scale,
+            "{name}: element {i} is {a:e}, expected {b:e} (scale {scale:e})"
+        );
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::shapes::{Stored, close, identity, networks, numbers};
 use nalgebra::DMatrix;
-use wgattn::topology::build::{complete, grid, hypercube, path, ring, star, Reach};
+use wgattn::topology::build::{Reach, complete, grid, hypercube, path, ring, star};
 use wgattn::topology::chebyshev::{Series, coefficients, scaled_bessel};
 use wgattn::topology::spectrum::{adjacency, adjacency_bounds, normalised};
 use wgattn::topology::{Laplacian, Network};
@@ -11,7 +11,11 @@ const KINDS: [(&str, Laplacian); 3] =
     [("comb", Laplacian::Combinatorial), ("norm", Laplacian::Symmetric), ("rw", Laplacian::RandomWalk)];
 
 fn matrix(g: &Network, kind: Laplacian) -> DMatrix<f64> {
-    DMatrix::from_row_slice(g.nodes(), g.nodes(), &kind.apply(g, &identity(g.nodes()), g.nodes()).expect("fits"))
+    DMatrix::from_row_slice(
+        g.nodes(),
+        g.nodes(),
+        &kind.apply(g, &identity(g.nodes()), g.nodes()).expect("fits"),
+    )
 }
 
 #[test]
@@ -43,15 +47,23 @@ fn bounds_hold_in_every_component() {
     for (name, g) in networks() {
         let components = g.components();
         for component in 0..components.count {
-            let inside: Vec<usize> = (0..g.nodes()).filter(|i| components.of[*i] as usize == component).collect();
-            let part = |m: &DMatrix<f64>| DMatrix::from_fn(inside.len(), inside.len(), |i, j| m[(inside[i], inside[j])]);
+            let inside: Vec<usize> =
+                (0..g.nodes()).filter(|i| components.of[*i] as usize == component).collect();
+            let part = |m: &DMatrix<f64>| {
+                DMatrix::from_fn(inside.len(), inside.len(), |i, j| m[(inside[i], inside[j])])
+            };
             for (_, kind) in &KINDS[..2] {
                 let largest = part(&matrix(&g, *kind)).symmetric_eigenvalues().max();
                 let bound = kind.bounds(&g).expect(&name)[component];
-                assert!(largest <= bound + 1e-12 && bound <= 2.5 * largest + 1e-12, "{name} {kind}: {largest} and {bound}");
+                assert!(
+                    largest <= bound + 1e-12 && bound <= 2.5 * largest + 1e-12,
+                    "{name} {kind}: {largest} and {bound}"
+                );
             }
             let a = DMatrix::from_row_slice(
-                g.nodes(), g.nodes(), &adjacency(&g, &identity(g.nodes()), g.nodes()).expect("fits"),
+                g.nodes(),
+                g.nodes(),
+                &adjacency(&g, &identity(g.nodes()), g.nodes()).expect("fits"),
             );
             let largest = part(&a).symmetric_eigenvalues().max();
             for steps in [0, 3, 200] {
@@ -80,12 +92,16 @@ fn scaled_bessel_functions_agree_with_their_series() {
         let got = scaled_bessel(60, a).expect("in range");
         for (k, x) in got.iter().enumerate() {
             let expected = series(k, a);
-            assert!((x - expected).abs() <= 3e-12 * expected + 1e-305, "k = {k}, a = {a}: {x:e}, expected {expected:e}");
+            assert!(
+                (x - expected).abs() <= 3e-12 * expected + 1e-305,
+                "k = {k}, a = {a}: {x:e}, expected {expected:e}"
+            );
         }
     }
     // Hankel's expansion for large arguments: e^−a I₀(a) √(2πa) = 1 + 1/8a + 9/128a² + 225/3072a³ + …
     for a in [1e4, 1e5, 1e6] {
-        let expected = (1.0 + 0.125 / a + 9.0 / (128.0 * a * a) + 225.0 / (3072.0 * a * a * a)) / (std::f64::consts::TAU * a).sqrt();
+        let expected = (1.0 + 0.125 / a + 9.0 / (128.0 * a * a) + 225.0 / (3072.0 * a * a * a))
+            / (std::f64::consts::TAU * a).sqrt();
         let got = scaled_bessel(3, a).expect("in range");
         assert!((got[0] / expected - 1.0).abs() < 1e-12, "a = {a}: {} and {expected}", got[0]);
         // I₀ − I₂ = (2/a) I₁.
@@ -107,10 +123,17 @@ fn series_have_the_degree_that_their_tail_asks_for() {
             let sum: f64 = c.iter().sum();
             assert!((1.0 - sum) <= rtol * 1.001 + 1e-14 && sum <= 1.0 + 1e-12, "a = {a}: {sum}");
             if c.len() > 1 {
-                assert!(1.0 - (sum - c[c.len() - 1]) > rtol * 0.999, "a = {a}, rtol = {rtol}: one term too many");
+                assert!(
+                    1.0 - (sum - c[c.len() - 1]) > rtol * 0.999,
+                    "a = {a}, rtol = {rtol}: one term too many"
+                );
             }
             let rule = (2.0 * a * (2.0 / rtol).ln()).sqrt().ceil() as usize + 4;
-            assert!(a < 5.0 || c.len() <= rule + 1, "a = {a}, rtol = {rtol}: {} terms, rule of thumb {rule}", c.len());
+            assert!(
+                a < 5.0 || c.len() <= rule + 1,
+                "a = {a}, rtol = {rtol}: {} terms, rule of thumb {rule}",
+                c.len()
+            );
         }
     }
     coefficients(1.0, 0.0).expect_err("no tolerance");
@@ -121,7 +144,8 @@ fn series_have_the_degree_that_their_tail_asks_for() {
         assert!(text.contains("t of exp(−tL)"), "{text}");
         Series::growth(&g, t, 1e-6).expect_err("refused");
     }
-    Series::heat(&Network::directed(2, &[(0, 1)]).expect("sound"), Laplacian::Symmetric, 1.0, 1e-6).expect_err("directed");
+    Series::heat(&Network::directed(2, &[(0, 1)]).expect("sound"), Laplacian::Symmetric, 1.0, 1e-6)
+        .expect_err("directed");
     Series::heat(&g, Laplacian::Combinatorial, 1e300, 1e-6).expect_err("too long");
 }
 
@@ -136,16 +160,31 @@ fn stored_heat_kernels_come_out() {
                 let series = Series::heat(&g, kind, t, 1e-14).expect(name);
                 let got = series.apply_heat(&g, kind, &file.numbers("X"), 2).expect(name);
                 // 2e-12: how far the stored values themselves agree on the star.
-                close(&format!("{name} {key} t = {t}"), &got, &file.numbers(&format!("MX_{key}_t{i}")), 4e-12);
+                close(
+                    &format!("{name} {key} t = {t}"),
+                    &got,
+                    &file.numbers(&format!("MX_{key}_t{i}")),
+                    4e-12,
+                );
                 let mask = series.apply_heat(&g, kind, &identity(n), n).expect(name);
                 let out = file.attention("", &mask);
-                close(&format!("{name} {key} t = {t}, attention"), &out, &file.numbers(&format!("Out_{key}_t{i}")), 1e-10);
+                close(
+                    &format!("{name} {key} t = {t}, attention"),
+                    &out,
+                    &file.numbers(&format!("Out_{key}_t{i}")),
+                    1e-10,
+                );
                 let rows: Vec<f64> = file
                     .numbers("row_index")
                     .iter()
                     .flat_map(|r| mask[*r as usize * n..(*r as usize + 1) * n].to_vec())
                     .collect();
-                close(&format!("{name} {key} t = {t}, rows"), &rows, &file.numbers(&format!("M_rows_{key}_t{i}")), 4e-12);
+                close(
+                    &format!("{name} {key} t = {t}, rows"),
+                    &rows,
+                    &file.numbers(&format!("M_rows_{key}_t{i}")),
+                    4e-12,
+                );
             }
         }
     }
@@ -168,14 +207,21 @@ fn stored_growth_kernels_come_out() {
             }
             for component in 0..components.count {
                 let inside = |list: &[f64]| -> Vec<f64> {
-                    (0..list.len()).filter(|at| components.of[at / 2] as usize == component).map(|at| list[at]).collect()
+                    (0..list.len())
+                        .filter(|at| components.of[at / 2] as usize == component)
+                        .map(|at| list[at])
+                        .collect()
                 };
                 close(&format!("{prefix} t = {t}"), &inside(&got), &inside(&expected), 1e-11);
             }
             let n = g.nodes();
             let mask = series.apply_growth(&g, &identity(n), n).expect(prefix);
-            close(&format!("{prefix} t = {t}, attention"), &file.attention(prefix, &mask),
-                &file.numbers(&format!("{prefix}Out_t{i}")), 1e-9);
+            close(
+                &format!("{prefix} t = {t}, attention"),
+                &file.attention(prefix, &mask),
+                &file.numbers(&format!("{prefix}Out_t{i}")),
+                1e-9,
+            );
         }
     }
 }
@@ -188,7 +234,9 @@ fn closed_forms_come_out() {
         let g = g.expect(name);
         for (i, t) in file.numbers(&format!("{name}_t")).into_iter().enumerate() {
             let series = Series::heat(&g, Laplacian::Combinatorial, t, 1e-14).expect(name);
-            let got = series.apply_heat(&g, Laplacian::Combinatorial, &file.numbers(&format!("{name}_X")), 2).expect(name);
+            let got = series
+                .apply_heat(&g, Laplacian::Combinatorial, &file.numbers(&format!("{name}_X")), 2)
+                .expect(name);
             close(&format!("{name} t = {t}"), &got, &file.numbers(&format!("{name}_MX_t{i}")), 1e-12);
         }
     }
@@ -213,9 +261,19 @@ fn diffusion_keeps_mass_and_adds_its_times() {
         let n = g.nodes();
         let x = numbers(n, 2);
         let kind = Laplacian::Combinatorial;
-        let run = |t: f64, x: &[f64]| Series::heat(&g, kind, t, 1e-14).and_then(|s| s.apply_heat(&g, kind, x, 1)).expect(&name);
+        let run = |t: f64, x: &[f64]| {
+            Series::heat(&g, kind, t, 1e-14).and_then(|s| s.apply_heat(&g, kind, x, 1)).expect(&name)
+        };
         close(&format!("{name}, in two parts"), &run(0.7, &run(1.9, &x)), &run(2.6, &x), 1e-11);
         close(&format!("{name}, no time"), &run(0.0, &x), &x, 1e-15);
+        // Renumbered, the same: places are turned round.
+        let turned: Vec<f64> = x.iter().rev().copied().collect();
+        let place: Vec<u32> = (0..n as u32).rev().collect();
+        let moved = g.permuted(&place).expect(&name);
+        let series = Series::heat(&moved, kind, 2.6, 1e-14).expect(&name);
+        let mut other = series.apply_heat(&moved, kind, &turned, 1).expect(&name);
+        other.reverse();
+        close(&format!("{name}, renumbered"), &other, &run(2.6, &x), 1e-12);
         let sum = |x: &[f64]| x.iter().sum::<f64>();
         assert!((sum(&run(3.0, &x)) - sum(&x)).abs() < 1e-11, "{name}");
         for i in (0..n as u32).filter(|i| g.neighbours(*i).iter().all(|j| j == i)) {
@@ -224,8 +282,12 @@ fn diffusion_keeps_mass_and_adds_its_times() {
     }
     // A complete network beside a tree: each has its own bound.
     let parts = [complete(11).expect("made"), path(6).expect("made"), Network::isolated(1).expect("made")];
-    let series = Series::heat(&Network::batch(&parts).expect("fits"), Laplacian::Combinatorial, 3.0, 1e-6).expect("made");
+    let series = Series::heat(&Network::batch(&parts).expect("fits"), Laplacian::Combinatorial, 3.0, 1e-6)
+        .expect("made");
     assert_eq!(series.bounds, [0.0, 4.0, 20.0]);
     assert_eq!(series.degree() + 1, series.coefficients[2].len());
+    let table = series.table();
+    assert_eq!(table.len(), 3 * (series.degree() + 1));
+    assert_eq!(&table[..2], [1.0, 0.0]);
     assert_eq!(star(9).and_then(|g| Laplacian::Combinatorial.bounds(&g)).expect("made"), [9.0]);
 }

@@ -1,6 +1,7 @@
 //! Forests, heavy paths and centroids: their layouts by definition, their sums by all pairs and against stored arrays.
 
 use crate::shapes::{Stored, close, forests, numbers};
+use proptest::prelude::*;
 use wgattn::topology::build::{caterpillar, complete, path, random_tree, ring, star};
 use wgattn::topology::tree::{Centroids, HeavyPaths, oracle};
 use wgattn::topology::{Forest, NONE, Network};
@@ -17,12 +18,17 @@ fn forests_are_in_breadth_first_order() {
         sorted.sort_unstable();
         assert!(sorted.iter().copied().eq(0..f.nodes() as u32), "{name}: every node once");
         for (d, level) in f.levels().windows(2).enumerate() {
-            assert!(order[level[0] as usize..level[1] as usize].iter().all(|i| depths[*i as usize] == d as u32), "{name}");
+            assert!(
+                order[level[0] as usize..level[1] as usize].iter().all(|i| depths[*i as usize] == d as u32),
+                "{name}"
+            );
         }
         for (p, i) in order.iter().enumerate() {
             assert_eq!(f.places()[*i as usize], p as u32);
-            let children: Vec<u32> = order[f.child_starts()[p] as usize..f.child_starts()[p + 1] as usize].to_vec();
-            let expected: Vec<u32> = (0..f.nodes() as u32).filter(|c| f.parents()[*c as usize] == *i).collect();
+            let children: Vec<u32> =
+                order[f.child_starts()[p] as usize..f.child_starts()[p + 1] as usize].to_vec();
+            let expected: Vec<u32> =
+                (0..f.nodes() as u32).filter(|c| f.parents()[*c as usize] == *i).collect();
             assert_eq!(children, expected, "{name}: children of {i}");
         }
         let table: Vec<Vec<f64>> = (0..f.nodes() as u32).map(|i| oracle::distances_from(&f, i)).collect();
@@ -33,7 +39,10 @@ fn forests_are_in_breadth_first_order() {
             assert!(low.is_forest && low.diameter == (f.diameter(), f.diameter()), "{name}");
             for i in 0..f.nodes() as u32 {
                 let other = wgattn::topology::distance::lengths_from(&g, i).expect(&name);
-                assert!(other.iter().zip(&table[i as usize]).all(|(a, b)| a == b || (a - b).abs() < 1e-9), "{name}");
+                assert!(
+                    other.iter().zip(&table[i as usize]).all(|(a, b)| a == b || (a - b).abs() < 1e-9),
+                    "{name}"
+                );
             }
         }
     }
@@ -58,7 +67,10 @@ fn cycles_are_named() {
     assert!(message(Forest::from_network(&loop_at_2, &[])).contains("2 → 2"));
     let long = message(Forest::from_network(&ring(1000).expect("made"), &[]));
     assert!(long.contains("1000 nodes") && long.len() < 300, "{long}");
-    assert!(message(Forest::from_network(&Network::directed(2, &[(0, 1)]).expect("sound"), &[])).contains("symmetrised"));
+    assert!(
+        message(Forest::from_network(&Network::directed(2, &[(0, 1)]).expect("sound"), &[]))
+            .contains("symmetrised")
+    );
     message(Forest::from_network(&complete(4).expect("made"), &[]));
     message(Forest::from_network(&path(4).expect("made"), &[0, 3]));
     message(Forest::from_network(&path(4).expect("made"), &[4]));
@@ -83,7 +95,11 @@ fn heavy_paths_are_paths_in_few_rounds() {
             let spots = range[0] as usize..range[1] as usize;
             assert!(!spots.is_empty());
             let top = f.parents()[h.nodes[spots.start] as usize];
-            assert_eq!(top, if h.above[p] == NONE { NONE } else { h.nodes[h.above[p] as usize] }, "{name}: path {p}");
+            assert_eq!(
+                top,
+                if h.above[p] == NONE { NONE } else { h.nodes[h.above[p] as usize] },
+                "{name}: path {p}"
+            );
             for s in spots.clone() {
                 assert_eq!((h.path_of[s], h.spots[h.nodes[s] as usize]), (p as u32, s as u32));
                 assert_eq!(h.lengths[s], f.lengths()[h.nodes[s] as usize]);
@@ -95,7 +111,11 @@ fn heavy_paths_are_paths_in_few_rounds() {
                 }
             }
         }
-        assert_eq!(h.light_starts.last().copied(), Some(h.above.len() as u32), "{name}: every path hangs somewhere");
+        assert_eq!(
+            h.light_starts.last().copied(),
+            Some(h.above.len() as u32),
+            "{name}: every path hangs somewhere"
+        );
         assert_eq!(h.light_starts[0] as usize, f.trees());
         for (r, range) in h.rounds.windows(2).enumerate() {
             for p in range[0]..range[1] {
@@ -103,7 +123,10 @@ fn heavy_paths_are_paths_in_few_rounds() {
                 let round_above = (above != NONE).then(|| h.path_of[above as usize]);
                 let expected = r.checked_sub(1).map(|r| h.rounds[r]..h.rounds[r + 1]);
                 assert_eq!(round_above.is_none(), expected.is_none());
-                assert!(round_above.zip(expected).is_none_or(|(p, range)| range.contains(&p)), "{name}: path {p}");
+                assert!(
+                    round_above.zip(expected).is_none_or(|(p, range)| range.contains(&p)),
+                    "{name}: path {p}"
+                );
             }
         }
         let most = n.max(1).ilog2() as usize + 1;
@@ -123,7 +146,11 @@ fn centroids_halve_and_join_every_pair_once() {
         sorted.sort_unstable();
         assert!(sorted.iter().copied().eq(0..n as u32), "{name}: every node is a cut");
         assert!(c.levels.len() as u32 <= n.max(1).ilog2() + 2, "{name}: {} levels", c.levels.len() - 1);
-        assert!(c.members.len() as f64 <= n as f64 * (n.max(1) as f64).log2() + 1.0, "{name}: {} members", c.members.len());
+        assert!(
+            c.members.len() as f64 <= n as f64 * (n.max(1) as f64).log2() + 1.0,
+            "{name}: {} members",
+            c.members.len()
+        );
         let depth = |i: u32, j: u32| -> u32 {
             let unit = Forest::from_parents(f.parents(), None).expect("the same");
             oracle::distances_from(&unit, i)[j as usize] as u32
@@ -144,9 +171,13 @@ fn centroids_halve_and_join_every_pair_once() {
                 for (b, list) in branches.zip(&lists) {
                     let mut at = 0;
                     for r in c.row_starts[b]..c.row_starts[b + 1] {
-                        let row = &c.members[c.member_starts[r as usize] as usize..c.member_starts[r as usize + 1] as usize];
+                        let row = &c.members
+                            [c.member_starts[r as usize] as usize..c.member_starts[r as usize + 1] as usize];
                         assert!(!row.is_empty() && row == &list[at..at + row.len()]);
-                        assert!(row.iter().all(|i| depth(c.nodes[cut], *i) == 1 + r - c.row_starts[b]), "{name}");
+                        assert!(
+                            row.iter().all(|i| depth(c.nodes[cut], *i) == 1 + r - c.row_starts[b]),
+                            "{name}"
+                        );
                         at += row.len();
                     }
                 }
@@ -185,15 +216,23 @@ fn sums_over_forests_agree_with_all_pairs() {
         }
         let growing = -60.0 / f.diameter_length().max(1.0);
         let expected = oracle::dense(&f, |d| (-growing * d).exp(), &x, 2).expect(&name);
-        close(&format!("{name}, growing"), &oracle::exponential(&f, growing, &x, 2).expect(&name), &expected, 1e-12);
+        close(
+            &format!("{name}, growing"),
+            &oracle::exponential(&f, growing, &x, 2).expect(&name),
+            &expected,
+            1e-12,
+        );
         let unit = Forest::from_parents(f.parents(), None).expect(&name);
         let cuts = Centroids::new(&unit);
-        let tables: [fn(f64) -> f64; 3] = [|d| 1.0 / (1.0 + d), |d| f64::from(u8::from(d <= 3.0)), |d| (0.8 * d).cos()];
+        let tables: [fn(f64) -> f64; 3] =
+            [|d| 1.0 / (1.0 + d), |d| f64::from(u8::from(d <= 3.0)), |d| (0.8 * d).cos()];
         for (k, rule) in tables.into_iter().enumerate() {
             let table: Vec<f64> = (0..=unit.diameter()).map(|d| rule(f64::from(d))).collect();
             let expected = oracle::dense(&unit, rule, &x, 2).expect(&name);
             let got = oracle::by_centroids(&unit, &cuts, &table, &x, 2).expect(&name);
             close(&format!("{name}, function {k}"), &got, &expected, 1e-12);
+            let got = oracle::by_levels(&unit, &table, &x, 2).expect(&name);
+            close(&format!("{name}, function {k}, levels"), &got, &expected, 1e-12);
         }
     }
     let f = caterpillar(1000, 1000).expect("made");
@@ -201,6 +240,9 @@ fn sums_over_forests_agree_with_all_pairs() {
     assert!(text.contains("99.9"), "{text}");
     message(oracle::exponential(&f, f64::NAN, &vec![0.0; 1000], 1));
     message(oracle::exponential(&f, 1.0, &[0.0], 1));
+    let long = caterpillar(20_000, 20_000).expect("made");
+    let text = message(oracle::by_levels(&long, &[1.0], &vec![0.0; 20_000], 1));
+    assert!(text.contains("20000 × 20000") && text.contains("centroids"), "{text}");
 }
 
 #[test]
@@ -222,7 +264,12 @@ fn stored_tree_masks_come_out() {
                 let eye = crate::shapes::identity(n);
                 let mask = oracle::exponential(&f, lambda, &eye, n).expect(shape);
                 let out = file.attention(&name(""), &mask);
-                close(&format!("{shape} {n}, attention"), &out, &file.numbers(&name(&format!("Out_l{l}"))), 1e-13);
+                close(
+                    &format!("{shape} {n}, attention"),
+                    &out,
+                    &file.numbers(&name(&format!("Out_l{l}"))),
+                    1e-13,
+                );
             }
         }
         let file = Stored::read(&format!("tree_general_{shape}"));
@@ -233,8 +280,74 @@ fn stored_tree_masks_come_out() {
             for rule in ["inv", "step", "signed"] {
                 let table = file.numbers(&name(&format!("f_{rule}")));
                 let got = oracle::by_centroids(&f, &Centroids::new(&f), &table, &file.numbers(&name("V")), 3);
-                close(&format!("{shape} {n} {rule}"), &got.expect(shape), &file.numbers(&name(&format!("MV_{rule}"))), 1e-13);
+                close(
+                    &format!("{shape} {n} {rule}"),
+                    &got.expect(shape),
+                    &file.numbers(&name(&format!("MV_{rule}"))),
+                    1e-13,
+                );
             }
         }
+    }
+}
+
+#[test]
+fn a_million_nodes_need_no_stack() {
+    // A stack of 256 KiB holds a few thousand frames: any recursion along the path would end the thread.
+    let run = || {
+        let n = 1_000_000;
+        let long = caterpillar(n, n).expect("made");
+        let star = Forest::from_network(&star(n).expect("made"), &[n as u32 - 1]).expect("a star");
+        for (name, f) in [("path", long), ("star", star), ("random", random_tree(n, 1).expect("made"))] {
+            let h = HeavyPaths::new(&f);
+            assert!(h.round_count() <= 20, "{name}: {} rounds", h.round_count());
+            let x = vec![1.0; n];
+            let up = oracle::exponential(&f, 0.1, &x, 1).expect(name);
+            let along = oracle::exponential_by_paths(&f, &h, 0.1, &x, 1).expect(name);
+            // The star adds a million numbers one after the other, in two orders.
+            close(name, &along, &up, 1e-9);
+            let c = Centroids::new(&f);
+            assert!(
+                c.levels.len() <= 21 && c.members.len() <= 20 * n,
+                "{name}: {} levels",
+                c.levels.len() - 1
+            );
+        }
+        let rows = f32::from(7_u8);
+        let colours: Vec<f32> = (0..3 * n).map(|i| (i as f32 * 0.618).fract() * rows).collect();
+        let picture = wgattn::topology::build::Picture::new(&colours, 1000, 1000).expect("sound");
+        let tree = picture.tree(wgattn::topology::build::Reach::Sides, 1.0, 1.0).expect("made");
+        assert_eq!((tree.trees(), tree.nodes()), (1, n));
+    };
+    let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(run).expect("a thread");
+    thread.join().expect("no stack overflow, no failed assertion");
+}
+
+proptest! {
+    #[test]
+    fn any_parents_give_one_answer(choices in prop::collection::vec((any::<u32>(), 0.0_f32..2.0), 0..70), shift in 0_u32..70, lambda in 0.0_f64..3.0) {
+        // Node i hangs below an earlier one, or is a root one time in eight; then all are renumbered.
+        let n = choices.len() as u32;
+        let name = |i: u32| (i + shift) % n;
+        let (mut parents, mut lengths) = (vec![NONE; n as usize], vec![0.0; n as usize]);
+        for (i, (word, length)) in (0..n).zip(&choices) {
+            if i > 0 && word % 8 != 0 {
+                parents[name(i) as usize] = name(word % i);
+            }
+            lengths[name(i) as usize] = if *length < 0.1 { 0.0 } else { *length };
+        }
+        let f = Forest::from_parents(&parents, Some(&lengths)).expect("no cycle");
+        let x = numbers(n as usize, 8);
+        let expected = oracle::dense(&f, |d| (-lambda * d).exp(), &x, 1).expect("fits");
+        close("sweeps", &oracle::exponential(&f, lambda, &x, 1).expect("fits"), &expected, 1e-12);
+        let paths = HeavyPaths::new(&f);
+        close("paths", &oracle::exponential_by_paths(&f, &paths, lambda, &x, 1).expect("fits"), &expected, 1e-12);
+        prop_assert!(paths.round_count() <= n.max(1).ilog2() as usize + 1);
+        let unit = Forest::from_parents(&parents, None).expect("no cycle");
+        let table: Vec<f64> = (0..=unit.diameter()).map(|d| 1.0 / (1.0 + f64::from(d))).collect();
+        let expected = oracle::dense(&unit, |d| 1.0 / (1.0 + d), &x, 1).expect("fits");
+        let cuts = Centroids::new(&unit);
+        close("centroids", &oracle::by_centroids(&unit, &cuts, &table, &x, 1).expect("fits"), &expected, 1e-12);
+        close("levels", &oracle::by_levels(&unit, &table, &x, 1).expect("fits"), &expected, 1e-12);
     }
 }

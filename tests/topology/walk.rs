@@ -31,11 +31,21 @@ fn stored_walk_kernels_come_out() {
             for (name, normalisation) in Normalisation::ALL {
                 let mask = normalisation.mask(&f, n);
                 let out = file.attention(prefix, &mask);
-                close(&format!("{prefix}{case} {name}"), &out, &file.numbers(&format!("{prefix}Out_{case}_{name}")), 1e-12);
+                close(
+                    &format!("{prefix}{case} {name}"),
+                    &out,
+                    &file.numbers(&format!("{prefix}Out_{case}_{name}")),
+                    1e-12,
+                );
                 assert_eq!(name.parse::<Normalisation>().expect(name), normalisation);
             }
             let cosine = Normalisation::Cosine.mask(&f, n);
-            close(&format!("{prefix}{case} cosine"), &cosine, &file.numbers(&format!("{prefix}{case}_M_cosine")), 1e-14);
+            close(
+                &format!("{prefix}{case} cosine"),
+                &cosine,
+                &file.numbers(&format!("{prefix}{case}_M_cosine")),
+                1e-14,
+            );
         }
     }
     let file = Stored::read("pagerank");
@@ -49,7 +59,12 @@ fn stored_walk_kernels_come_out() {
                 .iter()
                 .flat_map(|r| mask[*r as usize * n..(*r as usize + 1) * n].to_vec())
                 .collect();
-            close(&format!("{prefix} restart {restart}"), &rows, &file.numbers(&format!("{prefix}M_rows_a{k}")), 1e-13);
+            close(
+                &format!("{prefix} restart {restart}"),
+                &rows,
+                &file.numbers(&format!("{prefix}M_rows_a{k}")),
+                1e-13,
+            );
             close(prefix, &file.attention(prefix, &mask), &file.numbers(&format!("{prefix}Out_a{k}")), 1e-12);
         }
     }
@@ -68,7 +83,10 @@ fn steps_forward_and_back_are_transposes() {
         let back = step(&g, &identity(n), n, true).expect(&name);
         for i in 0..n {
             let sum: f64 = forward[i * n..(i + 1) * n].iter().sum();
-            assert!((sum - f64::from(u8::from(!g.neighbours(i as u32).is_empty()))).abs() < 1e-12, "{name}: row {i}");
+            assert!(
+                (sum - f64::from(u8::from(!g.neighbours(i as u32).is_empty()))).abs() < 1e-12,
+                "{name}: row {i}"
+            );
             for j in 0..n {
                 assert_eq!(forward[i * n + j], back[j * n + i], "{name}");
             }
@@ -81,7 +99,7 @@ fn a_step_is_the_high_half_of_a_product() {
     let g = complete(8).expect("made");
     let walker = Walker::new(&g, 1, 0).expect("a set");
     for word in [0, 1, 0x2492_4924, 0x2492_4925, 0x8000_0000, u32::MAX] {
-        let expected = (u64::from(word) * 7 >> 32) as usize;
+        let expected = ((u64::from(word) * 7) >> 32) as usize;
         assert_eq!(walker.step(3, word), Some(3 * 7 + expected), "word {word:#x}");
     }
     let place = |draw| Place { index: 5, channel: 9, lane: draw, stream: 0, ..Place::of(Purpose::Walk) };
@@ -95,7 +113,9 @@ fn a_step_is_the_high_half_of_a_product() {
     let g = Network::undirected_weighted(4, &[(0, 1, 1.0), (0, 2, 2.0), (0, 3, 1.0)]).expect("sound");
     let walker = Walker::new(&g, 1, 0).expect("a set");
     assert_eq!(&walker.limits().expect("weighted")[..2], [1 << 30, 3 << 30]);
-    for (word, expected) in [(0, 0), ((1 << 30) - 1, 0), (1 << 30, 1), ((3 << 30) - 1, 1), (3 << 30, 2), (u32::MAX, 2)] {
+    for (word, expected) in
+        [(0, 0), ((1 << 30) - 1, 0), (1 << 30, 1), ((3 << 30) - 1, 1), (3 << 30, 2), (u32::MAX, 2)]
+    {
         assert_eq!(walker.step(0, word), Some(expected), "word {word:#x}");
     }
     let lone = Network::isolated(2).expect("made");
@@ -111,7 +131,10 @@ fn a_step_is_the_high_half_of_a_product() {
 
 #[test]
 fn sampled_walk_features_tend_to_the_expected_ones() {
-    for g in [erdos_renyi(100, 0.05, 3).expect("made"), networks().into_iter().find(|n| n.0 == "weighted").expect("there").1] {
+    for g in [
+        erdos_renyi(100, 0.05, 3).expect("made"),
+        networks().into_iter().find(|n| n.0 == "weighted").expect("there").1,
+    ] {
         let n = g.nodes();
         let expected = Normalisation::Cosine.mask(&walk_features(&g, 4, 1.0).expect("made"), n);
         let at = |walks: u32| {
@@ -135,7 +158,8 @@ fn sampled_walk_features_tend_to_the_expected_ones() {
 #[test]
 fn graph_random_features_are_unbiased() {
     // Five nodes, weights and an asymmetric shape; many independent pairs of sets.
-    let shape = Network::undirected_weighted(5, &[(0, 1, 1.0), (1, 2, 0.5), (2, 3, 1.5), (3, 1, 1.0), (3, 4, 0.7)]);
+    let shape =
+        Network::undirected_weighted(5, &[(0, 1, 1.0), (1, 2, 0.5), (2, 3, 1.5), (3, 1, 1.0), (3, 4, 0.7)]);
     let g = normalised(&shape.expect("sound")).expect("symmetric");
     let factorial = |k: usize| (1..=k).map(|i| i as f64).product::<f64>();
     let a: Vec<f64> = (0..8).map(|k| 1.0 / factorial(k)).collect();
@@ -145,7 +169,8 @@ fn graph_random_features_are_unbiased() {
         assert!((g - expected).abs() < 1e-14, "the exponential's own modulation is 1 / 2^l l!");
     }
     // All terms that the cut modulation has.
-    let full: Vec<f64> = (0..15).map(|k| (0..8).filter(|j| k >= *j && k - j < 8).map(|j| m[j] * m[k - j]).sum()).collect();
+    let full: Vec<f64> =
+        (0..15).map(|k| (0..8).filter(|j| k >= *j && k - j < 8).map(|j| m[j] * m[k - j]).sum()).collect();
     let expected = power_series(&g, &full).expect("small");
     let repetitions = 2000;
     let (mut mean, mut square) = (vec![0.0; 25], vec![0.0; 25]);
@@ -161,7 +186,12 @@ fn graph_random_features_are_unbiased() {
     for at in 0..25 {
         let deviation = ((square[at] - mean[at] * mean[at]) / repetitions as f64).sqrt();
         // Five deviations: one failure in some 70 000 runs of all 25, and the seeds are fixed.
-        assert!((mean[at] - expected[at]).abs() < 5.0 * deviation + 1e-12, "{at}: {} and {}", mean[at], expected[at]);
+        assert!(
+            (mean[at] - expected[at]).abs() < 5.0 * deviation + 1e-12,
+            "{at}: {} and {}",
+            mean[at],
+            expected[at]
+        );
     }
     modulation(&[0.0, 1.0]).expect_err("no first term");
     modulation(&[]).expect_err("empty");

@@ -178,7 +178,7 @@ impl<'a> Picture<'a> {
     fn beside(&self, token: usize, step: &[i64]) -> Option<usize> {
         let (r, c) = ((token / self.cols) as i64 + step[0], (token % self.cols) as i64 + step[1]);
         let inside = (0..self.rows as i64).contains(&r) && (0..self.cols as i64).contains(&c);
-        inside.then_some(r as usize * self.cols + c as usize)
+        inside.then(|| r as usize * self.cols + c as usize)
     }
 }
 

@@ -17,7 +17,8 @@ pub(crate) struct Draws {
 impl Draws {
     pub(crate) fn new(seed: u64, stream: u32) -> Self {
         // A stream below 256 and nothing else cannot be out of bounds; 0 would only repeat another stream's numbers.
-        let counter = Place { stream: stream % 256, ..Place::of(Purpose::Data) }.counter().unwrap_or_default();
+        let counter =
+            Place { stream: stream % 256, ..Place::of(Purpose::Data) }.counter().unwrap_or_default();
         Self { seed, counter, words: [0; 4], used: 4 }
     }
 
@@ -99,7 +100,8 @@ pub fn small_world(nodes: usize, k: usize, p: f64, seed: u64) -> Result<Network>
     let mut draws = Draws::new(seed, 2);
     let n = nodes as u32;
     let key = |i: u32, j: u32| (i.min(j), i.max(j));
-    let mut order: Vec<(u32, u32)> = (1..=k as u32 / 2).flat_map(|s| (0..n).map(move |i| (i, (i + s) % n))).collect();
+    let mut order: Vec<(u32, u32)> =
+        (1..=k as u32 / 2).flat_map(|s| (0..n).map(move |i| (i, (i + s) % n))).collect();
     let mut present: HashSet<(u32, u32)> = order.iter().map(|e| key(e.0, e.1)).collect();
     let mut degree = vec![k as u32; nodes];
     for e in &mut order {

@@ -59,6 +59,7 @@ pub fn edge_list(text: &str, file: &str, separator: Separator, options: &Options
                     Spot { file, line, column: 1 }.error("a line of fields", &e, "repair the line")
                 })?;
                 let line = record.position().map_or(1, |p| p.line() as usize);
+                // The library keeps no columns of fields; quotes are left out of the count.
                 let mut column = 1;
                 let fields: Line<'_> = record
                     .iter()
@@ -121,7 +122,11 @@ impl List<'_> {
 
     fn node(&mut self, spot: Spot<'_>, text: &str) -> Result<u32> {
         if text.is_empty() {
-            return Err(spot.error("two nodes of an edge", "the end of the line", "give both, or remove the line"));
+            return Err(spot.error(
+                "two nodes of an edge",
+                "the end of the line",
+                "give both, or remove the line",
+            ));
         }
         let base = match self.options.numbering {
             Numbering::Names => {
@@ -143,7 +148,9 @@ impl List<'_> {
             let remedy = match (number, self.options.nodes) {
                 (0, _) if base == 1 => "declare that nodes are numbered from 0",
                 (_, None) if number > 0 => "declare how many nodes there are, or that nodes are names",
-                (n, Some(_)) if n == bound && base == 0 => "declare that nodes are numbered from 1, or more nodes",
+                (n, Some(_)) if n == bound && base == 0 => {
+                    "declare that nodes are numbered from 1, or more nodes"
+                }
                 _ => "correct the number",
             };
             return Err(spot.error(expected, quoted(text), remedy));

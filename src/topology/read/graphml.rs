@@ -31,7 +31,11 @@ pub fn graphml(text: &str, file: &str) -> Result<Loaded> {
     let root = document.root_element();
     let graph = root.children().find(|n| named(n, "graph")).filter(|_| named(&root, "graphml"));
     let graph = graph.ok_or_else(|| {
-        here(root).error("<graphml> with a <graph>", format!("<{}>", root.tag_name().name()), "use another file")
+        here(root).error(
+            "<graphml> with a <graph>",
+            format!("<{}>", root.tag_name().name()),
+            "use another file",
+        )
     })?;
     // What each key's data are called.
     let keys: HashMap<&str, String> = root
@@ -51,12 +55,17 @@ pub fn graphml(text: &str, file: &str) -> Result<Loaded> {
     let (mut names, mut places) = (Vec::new(), Vec::new());
     let mut dimensions = 0;
     for node in graph.children().filter(|n| named(n, "node")) {
-        let id = node.attribute("id").ok_or_else(|| here(node).error("a node's id", "none", "give it one"))?;
+        let id =
+            node.attribute("id").ok_or_else(|| here(node).error("a node's id", "none", "give it one"))?;
         if numbers.insert(id, names.len() as u32).is_some() {
             return Err(here(node).error("an id of its own", quoted(id), "rename one of the two nodes"));
         }
         if let Some(inner) = node.children().find(|n| named(n, "graph")) {
-            return Err(here(inner).error("nodes without networks of their own", "<graph>", "flatten the file"));
+            return Err(here(inner).error(
+                "nodes without networks of their own",
+                "<graph>",
+                "flatten the file",
+            ));
         }
         names.push(data(node, &["label", "name"]).map_or_else(|| id.to_owned(), |d| d.1));
         let mut place = [0.0; 3];

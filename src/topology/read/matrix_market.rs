@@ -34,7 +34,9 @@ pub fn matrix_market(text: &str, file: &str) -> Result<Loaded> {
     let (pattern, symmetric) = (fields[3].1 == "pattern", fields[4].1 == "symmetric");
     let mut lines = lines.filter(|(_, l)| !l.trim().is_empty() && !l.trim_start().starts_with('%'));
     let last = text.lines().count().max(1);
-    let cut = |what: String| spot(last, 1).error(what, "the end of the file", "the file is cut short; fetch it again");
+    let cut = |what: String| {
+        spot(last, 1).error(what, "the end of the file", "the file is cut short; fetch it again")
+    };
     let (line, sizes) = lines.next().ok_or_else(|| cut("rows, columns and entries".into()))?;
     let mut numbers = [0_usize; 3];
     let mut fields = words(sizes);
@@ -79,7 +81,13 @@ pub fn matrix_market(text: &str, file: &str) -> Result<Loaded> {
         let weight = match fields.next() {
             _ if pattern => 1.0,
             Some((column, word)) => spot(line, column).weight(word)?,
-            None => return Err(spot(line, end).error("a value", "the end of the line", "add it, or declare a pattern")),
+            None => {
+                return Err(spot(line, end).error(
+                    "a value",
+                    "the end of the line",
+                    "add it, or declare a pattern",
+                ));
+            }
         };
         edges.push((node[0], node[1], weight));
     }

@@ -104,7 +104,12 @@ struct Spot<'a> {
 impl Spot<'_> {
     fn error(self, expected: impl Into<String>, got: impl ToString, remedy: impl Into<String>) -> Error {
         let Self { file, line, column } = self;
-        Error::value(format!("{file}, line {line}, column {column}"), expected, shortened(&got.to_string()), remedy)
+        Error::value(
+            format!("{file}, line {line}, column {column}"),
+            expected,
+            shortened(&got.to_string()),
+            remedy,
+        )
     }
 
     fn integer(self, text: &str, expected: &str) -> Result<i64> {

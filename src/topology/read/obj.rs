@@ -42,7 +42,8 @@ pub fn obj(text: &str, file: &str) -> Result<Loaded> {
                             .and_then(|n| places.len().checked_sub(n))
                             .map(|v| v as u32),
                     };
-                    let vertex = vertex.ok_or_else(|| spot(column).error(expected, quoted(text), "correct it"))?;
+                    let vertex =
+                        vertex.ok_or_else(|| spot(column).error(expected, quoted(text), "correct it"))?;
                     if latest.is_none_or(|(v, _)| v < vertex) {
                         latest = Some((vertex, spot(column)));
                     }
@@ -63,7 +64,11 @@ pub fn obj(text: &str, file: &str) -> Result<Loaded> {
     }
     if let Some((vertex, spot)) = latest.filter(|(v, _)| *v as usize >= places.len()) {
         let expected = format!("a vertex, 1 to {}", places.len());
-        return Err(spot.error(expected, vertex + 1, "the file is cut short, or its faces belong to another"));
+        return Err(spot.error(
+            expected,
+            vertex + 1,
+            "the file is cut short, or its faces belong to another",
+        ));
     }
     for e in &mut edges {
         *e = (e.0.min(e.1), e.0.max(e.1));

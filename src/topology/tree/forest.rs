@@ -269,7 +269,8 @@ impl Forest {
 
 /// The cycle that an edge i – j closes where both have been reached: up from either to where they meet.
 fn between(parent: &[u32], i: u32, j: u32) -> Vec<u32> {
-    let up = |node: u32| std::iter::successors(Some(node), |x| Some(parent[*x as usize]).filter(|p| *p != NONE));
+    let up =
+        |node: u32| std::iter::successors(Some(node), |x| Some(parent[*x as usize]).filter(|p| *p != NONE));
     let (mut a, mut b): (Vec<u32>, Vec<u32>) = (up(i).collect(), up(j).collect());
     let mut meeting = None;
     while let (Some(x), Some(y)) = (a.last(), b.last()) {

@@ -43,7 +43,10 @@ impl HeavyPaths {
         };
         // Of equal children the first, so that layouts repeat.
         let heavy = |node: u32| {
-            children(node).iter().copied().reduce(|a, b| if sizes[b as usize] > sizes[a as usize] { b } else { a })
+            children(node)
+                .iter()
+                .copied()
+                .reduce(|a, b| if sizes[b as usize] > sizes[a as usize] { b } else { a })
         };
         let (mut nodes, mut path_of) = (Vec::with_capacity(n), Vec::with_capacity(n));
         let (mut path_starts, mut above, mut rounds) = (vec![0], Vec::new(), vec![0]);

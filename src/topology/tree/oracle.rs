@@ -1,5 +1,5 @@
 //! Sums over the nodes of a forest weighted by a function of distance, in f64: Y(i, c) = Σⱼ f(dist(i, j)) X(j, c) over the nodes of
-//! i's tree. Three independent ways, for small and large forests.
+//! i's tree. Independent ways to the same, for small and large forests.
 
 use super::{Centroids, Forest, HeavyPaths};
 use crate::error::{Error, Result};
@@ -67,7 +67,8 @@ pub fn exponential_by_paths(
         return Err(Error::value("λ of sums along heavy paths", "at least 0", lambda, "use `exponential`"));
     }
     let decay = |s: usize| (-lambda * f64::from(paths.lengths[s])).exp();
-    let spots = |path: u32| paths.path_starts[path as usize] as usize..paths.path_starts[path as usize + 1] as usize;
+    let spots =
+        |path: u32| paths.path_starts[path as usize] as usize..paths.path_starts[path as usize + 1] as usize;
     let mut out = vec![0.0; x.len()];
     for c in 0..channels {
         let mut u: Vec<f64> = paths.nodes.iter().map(|i| x[*i as usize * channels + c]).collect();
@@ -145,7 +146,13 @@ pub fn distances_from(forest: &Forest, start: u32) -> Vec<f64> {
 /// 0 beyond the list.
 ///
 /// Errors: [`Error::Value`] for `x` of another size.
-pub fn by_centroids(forest: &Forest, cuts: &Centroids, f: &[f64], x: &[f64], channels: usize) -> Result<Vec<f64>> {
+pub fn by_centroids(
+    forest: &Forest,
+    cuts: &Centroids,
+    f: &[f64],
+    x: &[f64],
+    channels: usize,
+) -> Result<Vec<f64>> {
     check_values(forest, x, channels)?;
     let mut out = vec![0.0; x.len()];
     let mut products = Products { planner: FftPlanner::new(), f };
@@ -177,6 +184,56 @@ pub fn by_centroids(forest: &Forest, cuts: &Centroids, f: &[f64], x: &[f64], cha
                     }
                 }
             }
+        }
+    }
+    Ok(out)
+}
+
+/// Any f of the number of steps, by level histograms: S(v, k) is what lies k steps below v, and what v sees at k steps altogether is that
+/// and what its parent sees without it, one step on. O(n · diameter) time and memory, for small diameters; `f` as in [`by_centroids`].
+///
+/// Errors: [`Error::Value`] for `x` of another size, and histograms of more than 2²⁷ entries.
+pub fn by_levels(forest: &Forest, f: &[f64], x: &[f64], channels: usize) -> Result<Vec<f64>> {
+    const MOST: usize = 1 << 27;
+    check_values(forest, x, channels)?;
+    let (n, width) = (forest.nodes(), forest.diameter() as usize + 1);
+    if n.saturating_mul(width) > MOST {
+        return Err(Error::value(
+            "level histograms of a forest",
+            format!("nodes × (diameter + 1) of at most {MOST}"),
+            format!("{n} × {width}"),
+            "use cuts at centroids",
+        ));
+    }
+    let mut out = vec![0.0; x.len()];
+    let heights = forest.heights();
+    for c in 0..channels {
+        let mut below = vec![0.0; n * width];
+        for i in 0..n {
+            below[i * width] = x[i * channels + c];
+        }
+        for &i in forest.order().iter().rev() {
+            let p = forest.parents()[i as usize];
+            if p != NONE {
+                for k in 0..=heights[i as usize] as usize {
+                    below[p as usize * width + k + 1] += below[i as usize * width + k];
+                }
+            }
+        }
+        let mut seen = below.clone();
+        for &i in forest.order() {
+            let p = forest.parents()[i as usize];
+            if p != NONE {
+                for k in 1..width {
+                    // What the parent sees at k − 1 steps, less what of it lies below this node, k − 2 steps from it.
+                    let through = if k >= 2 { below[i as usize * width + k - 2] } else { 0.0 };
+                    seen[i as usize * width + k] += seen[p as usize * width + k - 1] - through;
+                }
+            }
+        }
+        for i in 0..n {
+            let sums = seen[i * width..(i + 1) * width].iter().zip(f);
+            out[i * channels + c] = sums.map(|(s, f)| s * f).sum();
         }
     }
     Ok(out)

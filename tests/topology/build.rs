@@ -200,6 +200,13 @@ fn pictures_join_what_looks_alike() {
     let text = Picture::new(&[0.0, 0.0, f32::NAN], 1, 1).expect_err("not finite").to_string();
     assert!(text.contains("token 0 (row 0, column 0)"), "{text}");
     Picture::new(&[0.0; 5], 1, 2).expect_err("too short");
+    // Colours whose squares no f32 holds: weightless where they count, equal where they do not.
+    let vast = [0.0, 0.0, 0.0, 3e38, 3e38, 3e38];
+    let vast = Picture::new(&vast, 1, 2).expect("finite");
+    assert_eq!(vast.network(Reach::Sides, 1.0).expect("cut").entries(), 0);
+    assert_eq!(vast.network(Reach::Sides, 0.0).expect("joined").between(0, 1), 1.0);
+    let text = vast.tree(Reach::Sides, 1.0, 1.0).expect_err("too long").to_string();
+    assert!(text.contains("1e30"), "{text}");
     picture.network(Reach::Sides, -1.0).expect_err("negative");
     picture.tree(Reach::Sides, f32::NAN, 1.0).expect_err("no number");
 }

@@ -8,6 +8,7 @@ use super::spanning::{Extreme, kruskal};
 use crate::error::{Error, Result};
 use crate::topology::network::LEAST_WEIGHT;
 use crate::topology::{Forest, NONE, Network};
+use std::f64::consts::SQRT_2;
 
 /// A picture of tokens, one colour each.
 #[derive(Clone, Copy, Debug)]
@@ -71,8 +72,8 @@ impl<'a> Picture<'a> {
         for i in 0..tokens {
             for step in &steps {
                 let Some(j) = self.beside(i, step) else { continue };
-                let distance = if step[0] != 0 && step[1] != 0 { std::f32::consts::SQRT_2 } else { 1.0 };
-                let weight = (-sensitivity * self.difference(i, j) / distance).exp();
+                let distance = if step[0] != 0 && step[1] != 0 { SQRT_2 } else { 1.0 };
+                let weight = (-f64::from(sensitivity) * self.difference(i, j) / distance).exp() as f32;
                 if weight >= LEAST_WEIGHT {
                     columns.push(j as u32);
                     weights.push(weight);
@@ -97,8 +98,9 @@ impl<'a> Picture<'a> {
         for i in 0..tokens {
             for s in &forward {
                 let Some(j) = self.beside(i, s) else { continue };
-                let distance = if s[0] != 0 && s[1] != 0 { std::f32::consts::SQRT_2 } else { 1.0 };
-                edges.push((i as u32, j as u32, step * distance + sensitivity * self.difference(i, j)));
+                let distance = if s[0] != 0 && s[1] != 0 { SQRT_2 } else { 1.0 };
+                let length = f64::from(step) * distance + f64::from(sensitivity) * self.difference(i, j);
+                edges.push((i as u32, j as u32, length as f32));
             }
         }
         let kept = kruskal(tokens, &edges, Extreme::Least);
@@ -170,9 +172,10 @@ impl<'a> Picture<'a> {
         &self.colours[3 * token..3 * token + 3]
     }
 
-    fn difference(&self, i: usize, j: usize) -> f32 {
-        let squares = self.colour(i).iter().zip(self.colour(j)).map(|(a, b)| (a - b) * (a - b));
-        squares.sum::<f32>().sqrt()
+    /// In f64: squares of large colours would overflow f32.
+    fn difference(&self, i: usize, j: usize) -> f64 {
+        let gaps = self.colour(i).iter().zip(self.colour(j)).map(|(a, b)| f64::from(*a) - f64::from(*b));
+        gaps.map(|gap| gap * gap).sum::<f64>().sqrt()
     }
 
     fn beside(&self, token: usize, step: &[i64]) -> Option<usize> {

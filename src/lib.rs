@@ -25,6 +25,7 @@ pub mod random;
 #[cfg(feature = "source")]
 pub mod source;
 pub mod tensor;
+pub mod topology;
 #[cfg(feature = "vision")]
 pub mod vision;
 #[cfg(feature = "cli")]

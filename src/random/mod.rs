@@ -27,6 +27,8 @@ pub enum Purpose {
     Dropout = 5,
     /// Made data.
     Data = 8,
+    /// Walks over networks: index = node, channel = walk, lane = draw of the walk, stream = set of walks.
+    Walk = 9,
 }
 
 /// The step of draws that do not belong to a training step.

@@ -126,7 +126,12 @@ static VARIANTS: &[Variant] = &[
         body: include_str!("../../../shaders/graph/stencil_step_texture.wgsl"),
         shared: &[GROUP, TEXELS, COEFFICIENT],
         classes: &[("cur", Class::Texture), ("coefficients", Class::Uniform)],
-        loads: |d| Loads { texture: walked(d), storage: beside(d), ..Loads::default() },
+        grid: |d, batches| batches * (nodes(d) * u64::from(d.size("c").div_ceil(16))).div_ceil(64),
+        loads: |d| {
+            // A row of S for every sixteen channels.
+            let rows = nodes(d) as f64 * f64::from(d.size("c").div_ceil(16)) * f64::from(d.size("e") + 1);
+            Loads { texture: words(d) * f64::from(d.size("e") + 1), storage: 2.0 * words(d) + rows, ..Loads::default() }
+        },
         ..along("texture", &[Driver::Llvmpipe, Driver::SwiftShader], |d, _, _| {
             whole_vectors(d) && 4 * nodes(d) * u64::from(d.size("c")) <= TEXTURE_BYTES
         })

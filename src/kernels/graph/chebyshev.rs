@@ -34,7 +34,10 @@ fn check(d: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     steps::check_term(d, 0)?;
     let [n, z] = ["n", "z"].map(|x| u64::from(d.size(x)));
     if d.find("v").is_some_and(|v| ![z, z + n].contains(&u64::from(v))) {
-        return Err(format!("`weights` has {z} numbers for edges, and {n} of the diagonal behind them or none; got {}", d.size("v")));
+        return Err(format!(
+            "`weights` has {z} numbers for edges, and {n} of the diagonal behind them or none; got {}",
+            d.size("v")
+        ));
     }
     Ok(())
 }
@@ -80,8 +83,10 @@ impl Operator {
         for term in terms.min(2) - 1..terms {
             let last = term + 1 == terms;
             // The last term is not kept, except where it alone says how many channels there are.
-            let next = (!last || sum.is_none()).then(|| graph.transient("term of the expansion", shape, DType::F32));
-            let (out, sum_from) = if last { (y, at) } else { (graph.transient("sum of terms", shape, DType::F32), 0) };
+            let next =
+                (!last || sum.is_none()).then(|| graph.transient("term of the expansion", shape, DType::F32));
+            let (out, sum_from) =
+                if last { (y, at) } else { (graph.transient("sum of terms", shape, DType::F32), 0) };
             let prev_from = prev.map_or(0, |(_, from)| from);
             let params = Step { term, cur_from: cur.1, prev_from, sum_from, longest: self.longest, vectors };
             let args = [
@@ -121,7 +126,9 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
     let fit = u32::try_from(budget / per_channel.max(1)).unwrap_or(u32::MAX);
     let width = if fit >= c { c } else { (fit / 4 * 4).max(4).min(c) };
     let some = |graph: &mut Graph, x: Tensor, y: Tensor| {
-        (0..c.max(1)).step_by(width.max(1) as usize).try_for_each(|at| operator.record(graph, x, y, at, width.min(c - at)))
+        (0..c.max(1))
+            .step_by(width.max(1) as usize)
+            .try_for_each(|at| operator.record(graph, x, y, at, width.min(c - at)))
     };
     match slices(b, h, per_channel * u64::from(width), budget) {
         None => some(x.graph, input, output),
@@ -178,8 +185,12 @@ pub static SPEC: KernelSpec = KernelSpec {
     },
     tolerance: Tolerance::SUMS,
     cases: &[
-        Case::new("smallest", &[("b", 1), ("h", 1), ("n", 1), ("s", 2), ("z", 1), ("v", 2), ("k", 3), ("c", 1)], Params::default_bytes)
-            .filled(FILLS),
+        Case::new(
+            "smallest",
+            &[("b", 1), ("h", 1), ("n", 1), ("s", 2), ("z", 1), ("v", 2), ("k", 3), ("c", 1)],
+            Params::default_bytes,
+        )
+        .filled(FILLS),
         Case::new("odd", &sizes(37, 91, 5, 9), Params::default_bytes).filled(FILLS),
         Case::new("one_term", &sizes(37, 91, 8, 1), Params::default_bytes).filled(FILLS),
         Case::new("two_terms", &sizes(37, 91, 8, 2), Params::default_bytes).filled(FILLS),
@@ -189,7 +200,16 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("no_nodes", &sizes(0, 0, 8, 5), Params::default_bytes).filled(FILLS),
         Case::new(
             "grid_256x256",
-            &[("b", 1), ("h", 1), ("n", 65_536), ("s", 65_537), ("z", 261_120), ("v", 326_656), ("k", 20), ("c", 64)],
+            &[
+                ("b", 1),
+                ("h", 1),
+                ("n", 65_536),
+                ("s", 65_537),
+                ("z", 261_120),
+                ("v", 326_656),
+                ("k", 20),
+                ("c", 64),
+            ],
             || Params { longest: 4 }.to_bytes(),
         )
         .filled(GRID)

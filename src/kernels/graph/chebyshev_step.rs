@@ -44,17 +44,29 @@ fn check(d: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     steps::check_term(d, p.term)?;
     let [n, z] = ["n", "z"].map(|x| u64::from(d.size(x)));
     if d.find("v").is_some_and(|v| ![z, z + n].contains(&u64::from(v))) {
-        return Err(format!("`weights` has {z} numbers for edges, and {n} of the diagonal behind them or none; got {}", d.size("v")));
+        return Err(format!(
+            "`weights` has {z} numbers for edges, and {n} of the diagonal behind them or none; got {}",
+            d.size("v")
+        ));
     }
     let Some(m) = d.find("m") else {
-        return Err("one of `next` and `sum_in` must be there: they say how many channels the term has".into());
+        return Err(
+            "one of `next` and `sum_in` must be there: they say how many channels the term has".into()
+        );
     };
-    for (port, width, from) in [("cur", "c", p.cur_from), ("prev", "p", p.prev_from), ("sum_out", "q", p.sum_from)] {
+    for (port, width, from) in
+        [("cur", "c", p.cur_from), ("prev", "p", p.prev_from), ("sum_out", "q", p.sum_from)]
+    {
         if d.find(width).is_some_and(|w| u64::from(from) + u64::from(m) > u64::from(w)) {
-            return Err(format!("`{port}` has {} channels, which do not hold {m} from {from} on", d.size(width)));
+            return Err(format!(
+                "`{port}` has {} channels, which do not hold {m} from {from} on",
+                d.size(width)
+            ));
         }
         if p.vectors == 1 && from % 4 != 0 {
-            return Err(format!("channels begin at a multiple of four where vectors = 1, got {from} for `{port}`"));
+            return Err(format!(
+                "channels begin at a multiple of four where vectors = 1, got {from} for `{port}`"
+            ));
         }
     }
     Ok(())
@@ -194,7 +206,11 @@ static VARIANTS: &[Variant] = &[
             |d, batches| batches * u64::from(d.size("n")) * u64::from(d.size("m").div_ceil(4)),
             |d| {
                 let (x, beside) = words(d, f64::from(d.size("m").div_ceil(4)));
-                Loads { storage: x + beside, workgroup: 64.0 * f64::from(d.size("n")) * f64::from(d.size("m")), ..Loads::default() }
+                Loads {
+                    storage: x + beside,
+                    workgroup: 64.0 * f64::from(d.size("n")) * f64::from(d.size("m")),
+                    ..Loads::default()
+                }
             },
         )
     },
@@ -202,17 +218,41 @@ static VARIANTS: &[Variant] = &[
 
 const fn sizes(n: u32, z: u32, c: u32) -> [(&'static str, u32); 11] {
     [
-        ("b", 2), ("h", 2), ("n", n), ("s", n + 1), ("z", z), ("v", z + n), ("k", 7), ("c", c), ("p", c), ("m", c), ("q", c),
+        ("b", 2),
+        ("h", 2),
+        ("n", n),
+        ("s", n + 1),
+        ("z", z),
+        ("v", z + n),
+        ("k", 7),
+        ("c", c),
+        ("p", c),
+        ("m", c),
+        ("q", c),
     ]
 }
 
 /// Four or more channels of wider rows.
-const PARTS: [(&str, u32); 11] =
-    [("b", 1), ("h", 2), ("n", 23), ("s", 24), ("z", 60), ("v", 83), ("k", 7), ("c", 24), ("p", 16), ("m", 8), ("q", 8)];
+const PARTS: [(&str, u32); 11] = [
+    ("b", 1),
+    ("h", 2),
+    ("n", 23),
+    ("s", 24),
+    ("z", 60),
+    ("v", 83),
+    ("k", 7),
+    ("c", 24),
+    ("p", 16),
+    ("m", 8),
+    ("q", 8),
+];
 
-const FILLS: &[(&str, Fill)] = &[("starts", Fill::Made(csr::some_starts)), ("columns", Fill::Made(csr::some_columns))];
-const BAD: &[(&str, Fill)] = &[("starts", Fill::Made(csr::bad_starts)), ("columns", Fill::Made(csr::bad_columns))];
-const GRID: &[(&str, Fill)] = &[("starts", Fill::Made(csr::grid_starts)), ("columns", Fill::Made(csr::grid_columns))];
+const FILLS: &[(&str, Fill)] =
+    &[("starts", Fill::Made(csr::some_starts)), ("columns", Fill::Made(csr::some_columns))];
+const BAD: &[(&str, Fill)] =
+    &[("starts", Fill::Made(csr::bad_starts)), ("columns", Fill::Made(csr::bad_columns))];
+const GRID: &[(&str, Fill)] =
+    &[("starts", Fill::Made(csr::grid_starts)), ("columns", Fill::Made(csr::grid_columns))];
 
 fn of(term: u32) -> Vec<u8> {
     Params { term, ..Params::default() }.to_bytes()
@@ -255,7 +295,19 @@ pub static SPEC: KernelSpec = KernelSpec {
     cases: &[
         Case::new(
             "smallest",
-            &[("b", 1), ("h", 1), ("n", 1), ("s", 2), ("z", 1), ("v", 2), ("k", 3), ("c", 1), ("p", 1), ("m", 1), ("q", 1)],
+            &[
+                ("b", 1),
+                ("h", 1),
+                ("n", 1),
+                ("s", 2),
+                ("z", 1),
+                ("v", 2),
+                ("k", 3),
+                ("c", 1),
+                ("p", 1),
+                ("m", 1),
+                ("q", 1),
+            ],
             || of(2),
         )
         .filled(FILLS),
@@ -265,10 +317,15 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("tile_minus_one", &sizes(63, 150, 4), || of(3)).filled(FILLS),
         Case::new("tile_plus_one", &sizes(65, 150, 4), || of(3)).filled(FILLS),
         Case::new("first", &sizes(30, 77, 8), || of(1)).without(&["prev", "sum_in"]).filled(FILLS),
-        Case::new("first_words", &sizes(30, 77, 7), || of(1)).without(&["weights", "prev", "sum_in"]).filled(FILLS),
+        Case::new("first_words", &sizes(30, 77, 7), || of(1))
+            .without(&["weights", "prev", "sum_in"])
+            .filled(FILLS),
         Case::new("only", &sizes(30, 77, 8), || of(0)).without(&["prev", "sum_in"]).filled(FILLS),
         Case::new("last", &sizes(30, 77, 8), || of(6)).without(&["next"]).filled(FILLS),
-        Case::new("parts", &PARTS, || Params { term: 2, cur_from: 12, prev_from: 4, ..Params::default() }.to_bytes()).filled(FILLS),
+        Case::new("parts", &PARTS, || {
+            Params { term: 2, cur_from: 12, prev_from: 4, ..Params::default() }.to_bytes()
+        })
+        .filled(FILLS),
         Case::new("parts_words", &PARTS, || {
             Params { term: 2, cur_from: 11, prev_from: 7, vectors: 0, ..Params::default() }.to_bytes()
         })
@@ -281,8 +338,17 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new(
             "grid_512x512",
             &[
-                ("b", 1), ("h", 1), ("n", 262_144), ("s", 262_145), ("z", 1_046_528), ("v", 1_308_672), ("k", 20), ("c", 64), ("p", 64),
-                ("m", 64), ("q", 64),
+                ("b", 1),
+                ("h", 1),
+                ("n", 262_144),
+                ("s", 262_145),
+                ("z", 1_046_528),
+                ("v", 1_308_672),
+                ("k", 20),
+                ("c", 64),
+                ("p", 64),
+                ("m", 64),
+                ("q", 64),
             ],
             || Params { longest: 4, ..Params::default() }.to_bytes(),
         )

@@ -8,7 +8,8 @@ use crate::kernel::{Caps, HostArgs, Real};
 use crate::tensor::{Dims, HostData};
 
 /// Reading a row without leaving the lists.
-pub const ROW: &Shared = &Shared { file: "graph/row.wgsl", body: include_str!("../../../shaders/graph/row.wgsl") };
+pub const ROW: &Shared =
+    &Shared { file: "graph/row.wgsl", body: include_str!("../../../shaders/graph/row.wgsl") };
 
 /// What is wrong with the arrays of a graph of `n` nodes, or the length of the longest row.
 ///
@@ -21,17 +22,29 @@ pub fn checked(n: u32, starts: &[u32], columns: &[u32], weights: Option<&[f32]>)
     let whole = starts.len() as u64 == u64::from(n) + 1;
     if !whole || starts.first() != Some(&0) || starts.last().map(|end| *end as usize) != Some(columns.len()) {
         let got = format!("{} entries from {:?} to {:?}", starts.len(), starts.first(), starts.last());
-        return wrong("starts".into(), format!("{} entries from 0 to {}", u64::from(n) + 1, columns.len()), got);
+        return wrong(
+            "starts".into(),
+            format!("{} entries from 0 to {}", u64::from(n) + 1, columns.len()),
+            got,
+        );
     }
     if let Some(at) = starts.windows(2).position(|pair| pair[0] > pair[1]) {
-        return wrong(format!("starts[{}]", at + 1), format!("at least {}", starts[at]), starts[at + 1].to_string());
+        return wrong(
+            format!("starts[{}]", at + 1),
+            format!("at least {}", starts[at]),
+            starts[at + 1].to_string(),
+        );
     }
     if let Some(at) = columns.iter().position(|column| *column >= n) {
         return wrong(format!("columns[{at}]"), format!("a node below {n}"), columns[at].to_string());
     }
     if let Some(weights) = weights {
         if weights.len() < columns.len() {
-            return wrong("weights".into(), format!("a weight for each of {} edges", columns.len()), weights.len().to_string());
+            return wrong(
+                "weights".into(),
+                format!("a weight for each of {} edges", columns.len()),
+                weights.len().to_string(),
+            );
         }
         if let Some(at) = weights.iter().position(|weight| !weight.is_finite()) {
             return wrong(format!("weights[{at}]"), "a finite number".into(), weights[at].to_string());
@@ -41,7 +54,13 @@ pub fn checked(n: u32, starts: &[u32], columns: &[u32], weights: Option<&[f32]>)
 }
 
 /// Calls `visit(j, weight)` for the entries of row i; what kernels leave out is left out.
-pub(super) fn row<T: Real>(starts: &[u32], columns: &[u32], weights: Option<&[T]>, i: usize, visit: &mut dyn FnMut(usize, T)) {
+pub(super) fn row<T: Real>(
+    starts: &[u32],
+    columns: &[u32],
+    weights: Option<&[T]>,
+    i: usize,
+    visit: &mut dyn FnMut(usize, T),
+) {
     let n = starts.len().saturating_sub(1);
     let last = (starts[i + 1] as usize).min(columns.len());
     for place in (starts[i] as usize).min(last)..last {
@@ -88,7 +107,11 @@ pub(super) struct Arrays<T> {
 
 impl<T: Real> Arrays<T> {
     pub(super) fn of(args: &HostArgs<T>) -> Self {
-        Self { starts: args.words("starts"), columns: args.words("columns"), weights: args.real_if("weights") }
+        Self {
+            starts: args.words("starts"),
+            columns: args.words("columns"),
+            weights: args.real_if("weights"),
+        }
     }
 
     pub(super) fn row(&self, i: usize, visit: &mut dyn FnMut(usize, T)) {
@@ -114,10 +137,14 @@ fn degrees(d: &Dims) -> Vec<u32> {
 
 fn running(list: impl Iterator<Item = u32>) -> HostData {
     let mut total = 0;
-    HostData::U32(std::iter::once(0).chain(list.map(|x| {
-        total += x;
-        total
-    })).collect())
+    HostData::U32(
+        std::iter::once(0)
+            .chain(list.map(|x| {
+                total += x;
+                total
+            }))
+            .collect(),
+    )
 }
 
 /// Rows of a made-up graph with isolated nodes and one of very high degree; `z` entries in all.
@@ -139,13 +166,30 @@ pub(super) fn some_columns(d: &Dims) -> HostData {
 
 /// Starts and columns that no check let through: beyond the lists, falling, no nodes.
 pub(super) fn bad_starts(d: &Dims) -> HostData {
-    HostData::U32((0..d.size("s")).map(|i| match i % 4 { 0 => 0, 1 => u32::MAX, 2 => 3, _ => d.size("z") + i }).collect())
+    HostData::U32(
+        (0..d.size("s"))
+            .map(|i| match i % 4 {
+                0 => 0,
+                1 => u32::MAX,
+                2 => 3,
+                _ => d.size("z") + i,
+            })
+            .collect(),
+    )
 }
 
 /// See [`bad_starts`].
 pub(super) fn bad_columns(d: &Dims) -> HostData {
     let n = d.size("n");
-    HostData::U32((0..d.size("z")).map(|e| match e % 3 { 0 => e % n, 1 => n, _ => u32::MAX }).collect())
+    HostData::U32(
+        (0..d.size("z"))
+            .map(|e| match e % 3 {
+                0 => e % n,
+                1 => n,
+                _ => u32::MAX,
+            })
+            .collect(),
+    )
 }
 
 /// A grid of as many rows as columns, four neighbours, as sparse rows.

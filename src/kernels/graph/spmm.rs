@@ -162,7 +162,11 @@ static VARIANTS: &[Variant] = &[
             |d, batches| batches * u64::from(d.size("n")) * u64::from(d.size("c").div_ceil(4)),
             |d| {
                 let (x, beside) = words(d, f64::from(d.size("c").div_ceil(4)));
-                Loads { storage: x + beside, workgroup: 64.0 * f64::from(d.size("n")) * f64::from(d.size("c")), ..Loads::default() }
+                Loads {
+                    storage: x + beside,
+                    workgroup: 64.0 * f64::from(d.size("n")) * f64::from(d.size("c")),
+                    ..Loads::default()
+                }
             },
         )
     },
@@ -172,9 +176,12 @@ const fn sizes(n: u32, z: u32, c: u32) -> [(&'static str, u32); 6] {
     [("b", 2), ("h", 2), ("n", n), ("s", n + 1), ("z", z), ("c", c)]
 }
 
-const FILLS: &[(&str, Fill)] = &[("starts", Fill::Made(csr::some_starts)), ("columns", Fill::Made(csr::some_columns))];
-const BAD: &[(&str, Fill)] = &[("starts", Fill::Made(csr::bad_starts)), ("columns", Fill::Made(csr::bad_columns))];
-const GRID: &[(&str, Fill)] = &[("starts", Fill::Made(csr::grid_starts)), ("columns", Fill::Made(csr::grid_columns))];
+const FILLS: &[(&str, Fill)] =
+    &[("starts", Fill::Made(csr::some_starts)), ("columns", Fill::Made(csr::some_columns))];
+const BAD: &[(&str, Fill)] =
+    &[("starts", Fill::Made(csr::bad_starts)), ("columns", Fill::Made(csr::bad_columns))];
+const GRID: &[(&str, Fill)] =
+    &[("starts", Fill::Made(csr::grid_starts)), ("columns", Fill::Made(csr::grid_columns))];
 
 fn scaled() -> Vec<u8> {
     Params { alpha: 0.7, beta: -1.3, longest: 0 }.to_bytes()
@@ -215,18 +222,32 @@ pub static SPEC: KernelSpec = KernelSpec {
     },
     tolerance: Tolerance::SUMS,
     cases: &[
-        Case::new("smallest", &[("b", 1), ("h", 1), ("n", 1), ("s", 2), ("z", 1), ("c", 1)], Params::default_bytes).filled(FILLS),
+        Case::new(
+            "smallest",
+            &[("b", 1), ("h", 1), ("n", 1), ("s", 2), ("z", 1), ("c", 1)],
+            Params::default_bytes,
+        )
+        .filled(FILLS),
         Case::new("odd", &sizes(37, 91, 5), scaled).filled(FILLS),
         Case::new("vectors", &sizes(41, 120, 12), scaled).filled(FILLS),
         Case::new("wide", &sizes(17, 40, 72), scaled).filled(FILLS),
         Case::new("tile_minus_one", &sizes(63, 150, 4), scaled).filled(FILLS),
         Case::new("tile_plus_one", &sizes(65, 150, 4), scaled).filled(FILLS),
-        Case::new("only_edges", &sizes(30, 77, 8), scaled).without(&["weights", "diagonal", "prev"]).filled(FILLS),
-        Case::new("only_edges_words", &sizes(30, 77, 7), scaled).without(&["weights", "diagonal", "prev"]).filled(FILLS),
+        Case::new("only_edges", &sizes(30, 77, 8), scaled)
+            .without(&["weights", "diagonal", "prev"])
+            .filled(FILLS),
+        Case::new("only_edges_words", &sizes(30, 77, 7), scaled)
+            .without(&["weights", "diagonal", "prev"])
+            .filled(FILLS),
         Case::new("no_edges", &sizes(9, 0, 8), scaled).filled(FILLS),
         Case::new("hub", &sizes(20, 3000, 8), scaled).filled(FILLS),
         Case::new("hub_words", &sizes(20, 3000, 3), scaled).filled(FILLS),
-        Case::new("very_long_row", &[("b", 1), ("h", 1), ("n", 8), ("s", 9), ("z", 70_000), ("c", 4)], scaled).filled(FILLS),
+        Case::new(
+            "very_long_row",
+            &[("b", 1), ("h", 1), ("n", 8), ("s", 9), ("z", 70_000), ("c", 4)],
+            scaled,
+        )
+        .filled(FILLS),
         Case::new("bad_indices", &sizes(21, 50, 8), scaled).filled(BAD),
         Case::new("bad_indices_words", &sizes(21, 50, 3), scaled).filled(BAD),
         Case::new("no_nodes", &sizes(0, 0, 8), scaled).filled(FILLS),

@@ -130,7 +130,11 @@ static VARIANTS: &[Variant] = &[
         loads: |d| {
             // A row of S for every sixteen channels.
             let rows = nodes(d) as f64 * f64::from(d.size("c").div_ceil(16)) * f64::from(d.size("e") + 1);
-            Loads { texture: words(d) * f64::from(d.size("e") + 1), storage: 2.0 * words(d) + rows, ..Loads::default() }
+            Loads {
+                texture: words(d) * f64::from(d.size("e") + 1),
+                storage: 2.0 * words(d) + rows,
+                ..Loads::default()
+            }
         },
         ..along("texture", &[Driver::Llvmpipe, Driver::SwiftShader], |d, _, _| {
             whole_vectors(d) && 4 * nodes(d) * u64::from(d.size("c")) <= TEXTURE_BYTES
@@ -184,15 +188,36 @@ pub static SPEC: KernelSpec = KernelSpec {
     window: whole_heads,
     cost: |d, params| {
         let nodes = nodes(d) as f64;
-        steps::cost(d, nodes, nodes * f64::from(1 + Params::from_bytes(params).neighbours), f64::from(d.size("c")))
+        steps::cost(
+            d,
+            nodes,
+            nodes * f64::from(1 + Params::from_bytes(params).neighbours),
+            f64::from(d.size("c")),
+        )
     },
     tolerance: Tolerance::SUMS,
     cases: &[
-        Case::new("smallest", &[("b", 1), ("h", 1), ("rows", 1), ("cols", 1), ("c", 1), ("e", 4), ("k", 3)], || of(2, 4, 0)),
-        Case::new("smallest_vectors", &[("b", 1), ("h", 1), ("rows", 1), ("cols", 1), ("c", 4), ("e", 8), ("k", 3)], || of(2, 8, 1)),
-        Case::new("odd", &[("b", 2), ("h", 3), ("rows", 11), ("cols", 7), ("c", 5), ("e", 8), ("k", 7)], || of(6, 8, 0)),
+        Case::new(
+            "smallest",
+            &[("b", 1), ("h", 1), ("rows", 1), ("cols", 1), ("c", 1), ("e", 4), ("k", 3)],
+            || of(2, 4, 0),
+        ),
+        Case::new(
+            "smallest_vectors",
+            &[("b", 1), ("h", 1), ("rows", 1), ("cols", 1), ("c", 4), ("e", 8), ("k", 3)],
+            || of(2, 8, 1),
+        ),
+        Case::new(
+            "odd",
+            &[("b", 2), ("h", 3), ("rows", 11), ("cols", 7), ("c", 5), ("e", 8), ("k", 7)],
+            || of(6, 8, 0),
+        ),
         Case::new("odd_torus", &sizes(9, 13, 3, 4), || of(3, 4, 1)),
-        Case::new("vectors", &[("b", 2), ("h", 2), ("rows", 13), ("cols", 9), ("c", 12), ("e", 4), ("k", 7)], || of(4, 4, 0)),
+        Case::new(
+            "vectors",
+            &[("b", 2), ("h", 2), ("rows", 13), ("cols", 9), ("c", 12), ("e", 4), ("k", 7)],
+            || of(4, 4, 0),
+        ),
         Case::new("vectors_torus", &sizes(17, 5, 8, 8), || of(5, 8, 1)),
         Case::new("sides_of_two", &sizes(2, 2, 4, 8), || of(5, 8, 1)),
         Case::new("one_row", &sizes(1, 19, 8, 8), || of(3, 8, 0)),
@@ -207,8 +232,12 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("only_words", &sizes(10, 11, 7, 4), || of(0, 4, 0)).without(&["prev", "sum_in", "next"]),
         Case::new("last", &sizes(10, 11, 8, 4), || of(6, 4, 0)).without(&["next"]),
         Case::new("no_rows", &sizes(0, 11, 8, 4), || of(6, 4, 0)),
-        Case::new("grid_512x512", &[("b", 1), ("h", 1), ("rows", 512), ("cols", 512), ("c", 64), ("e", 4), ("k", 20)], || of(4, 4, 0))
-            .for_bench(),
+        Case::new(
+            "grid_512x512",
+            &[("b", 1), ("h", 1), ("rows", 512), ("cols", 512), ("c", 64), ("e", 4), ("k", 20)],
+            || of(4, 4, 0),
+        )
+        .for_bench(),
     ],
     vjp: None,
 };

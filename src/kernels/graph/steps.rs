@@ -26,7 +26,12 @@ pub(super) fn check_term(d: &Dims, term: u32) -> std::result::Result<(), String>
 }
 
 /// `Σ weight x[j]` for every number of one node: `row` gives its neighbours with their weights.
-pub(super) fn gathered<T: Real>(x: &[T], c: usize, line: &mut [T], row: impl FnOnce(&mut dyn FnMut(usize, T))) {
+pub(super) fn gathered<T: Real>(
+    x: &[T],
+    c: usize,
+    line: &mut [T],
+    row: impl FnOnce(&mut dyn FnMut(usize, T)),
+) {
     row(&mut |j, weight| line.iter_mut().zip(&x[j * c..][..c]).for_each(|(y, x)| *y += weight * *x));
 }
 

@@ -48,6 +48,8 @@ kernels! {
         count_flags, list_flags, masked_attention;
         fourier, grid, path, relative
     }
+    /// Sparse operators of graphs: products, and expansions in their powers.
+    graph { spmm, chebyshev_step, chebyshev, stencil_step; csr, steps }
     /// Attention forms whose cost is all pairs of tokens.
     attention {
         attention_rows, attention_merge, exact_attention, exact_row, key_moments, key_moments_part, exact_attention_whitened,

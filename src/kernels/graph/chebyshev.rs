@@ -78,7 +78,7 @@ impl Operator {
     fn record(&self, graph: &mut Graph, x: Tensor, y: Tensor, at: u32, width: u32) -> Result<()> {
         let shape = [x.dim(0), x.dim(1), x.dim(2), width];
         let terms = self.coefficients.dim(0);
-        let vectors = u32::from(at % 4 == 0);
+        let vectors = u32::from(at.is_multiple_of(4));
         let (mut cur, mut prev, mut sum): (_, Option<(Tensor, u32)>, Option<Tensor>) = ((x, at), None, None);
         for term in terms.min(2) - 1..terms {
             let last = term + 1 == terms;

@@ -97,7 +97,7 @@ fn numbers(d: &Dims) -> (f64, f64, f64) {
 }
 
 fn vectors(d: &Dims, params: &[u8]) -> bool {
-    let whole = |name: &str| d.size(name) % 4 == 0;
+    let whole = |name: &str| d.size(name).is_multiple_of(4);
     ["c", "p", "q", "m"].into_iter().all(whole) && d.size("m") > 0 && Params::from_bytes(params).vectors == 1
 }
 

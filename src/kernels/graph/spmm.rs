@@ -60,7 +60,7 @@ fn numbers(d: &Dims) -> (f64, f64, f64) {
 }
 
 fn vectors(d: &Dims) -> bool {
-    d.size("c") % 4 == 0 && d.size("c") > 0
+    d.size("c").is_multiple_of(4) && d.size("c") > 0
 }
 
 /// Words of x, and words beside it, with `per` threads for a node's channels.

@@ -91,7 +91,7 @@ fn beside(d: &Dims) -> f64 {
 }
 
 fn whole_vectors(d: &Dims) -> bool {
-    d.size("c") % 4 == 0 && d.size("c") > 0
+    d.size("c").is_multiple_of(4) && d.size("c") > 0
 }
 
 const fn along(

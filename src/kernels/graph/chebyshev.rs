@@ -1,11 +1,11 @@
 //! A Chebyshev expansion in a sparse operator: y = Σ_k c_k T_k(S) x, exp(−tL) x among them.
 //!
 //! * `starts` `[n + 1]`, `columns` `[z]`, `weights` `[v]` (edges, then the diagonal if v = z + n) as in
-//!   [`chebyshev_step`](super::chebyshev_step): S has its spectrum in [−1, 1], which the caller sees to.
+//!   [`chebyshev_step`]: S has its spectrum in [−1, 1], which the caller sees to.
 //! * `coefficients` `[k]`, k from 1 to 16 384; one alone gives c_0 x. `x`, `y` `[b, h, n, c]`.
 //! * `longest`: edges of the longest row, 0 = not known.
 //!
-//! One [`chebyshev_step`](super::chebyshev_step) a term: three terms and two sums live at a time. Heads, and channels of a head, are worked
+//! One [`chebyshev_step`] a term: three terms and two sums live at a time. Heads, and channels of a head, are worked
 //! in slices so that these stay under the device's memory budget.
 
 use super::chebyshev_step::{self, Params as Step};

@@ -40,6 +40,54 @@ pub(super) struct Args {
     /// Take inputs that hold NaN or infinities
     #[arg(long)]
     allow_nonfinite: bool,
+    /// Take weights below 0, decays outside 0 to 1 and segments that overlap, for whatever they may mean
+    #[arg(long)]
+    unchecked: bool,
+}
+
+/// Kernels that divide rows by sums of their table's weights.
+const WEIGHTED: [&str; 5] =
+    ["masked_attention", "relative_attention", "relative_rows", "relative_map", "weigh_rows"];
+
+/// Refuses numbers that mean nothing to a kernel, as the library's own types do before they record it.
+fn check_meaning(spec: &KernelSpec, port: &str, tensor: &HostTensor) -> Result<(), Failure> {
+    let refused = |index: usize, got: &str, expected: &str| {
+        Failure(format!(
+            "{}: element {index} of port `{port}`: expected {expected}, got {got}; --unchecked takes it as it is",
+            spec.name
+        ))
+    };
+    let first = |bad: fn(f32) -> bool, expected: &str| {
+        let numbers = tensor.to_f32();
+        let found = numbers.iter().position(|x| bad(*x));
+        found.map_or(Ok(()), |at| Err(refused(at, &numbers[at].to_string(), expected)))
+    };
+    match (port, tensor.data()) {
+        ("table", _) if WEIGHTED.contains(&spec.name) => first(|x| x < 0.0, "a weight of at least 0"),
+        ("decay", _) if spec.family == "linear" => {
+            first(|x| !(0.0..=1.0).contains(&x), "a factor from 0 to 1")
+        }
+        ("segment", HostData::U32(words)) => {
+            let pairs: Vec<[u32; 2]> = words.chunks_exact(2).map(|w| [w[0], w[1]]).collect();
+            for (row, [start, end]) in pairs.iter().copied().enumerate() {
+                let own = start == end || (start as usize..end as usize).contains(&row);
+                let same = |token: usize| pairs.get(token) == Some(&[start, end]);
+                // The first token of a segment speaks for all of them.
+                let whole = start == end
+                    || same(start as usize)
+                        && (row != start as usize || (start as usize..end as usize).all(same));
+                if start > end || end as usize > pairs.len() || !own || !whole {
+                    let expected = format!(
+                        "the start and end of the segment that holds token {row}, the same for all its tokens, at most {}",
+                        pairs.len()
+                    );
+                    return Err(refused(2 * row, &format!("{start} and {end}"), &expected));
+                }
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Runs the subcommand.
@@ -259,6 +307,9 @@ fn evaluate(
         let tensor = array.map(|a| host(spec, port, a)).transpose()?;
         if let (Some(tensor), false) = (&tensor, args.allow_nonfinite) {
             tensor.check_finite(port.name)?;
+        }
+        if let (Some(tensor), false) = (&tensor, args.unchecked) {
+            check_meaning(spec, port.name, tensor)?;
         }
         inputs.push(tensor);
     }

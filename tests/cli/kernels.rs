@@ -211,3 +211,34 @@ fn bad_arrays_are_refused_in_one_line() {
         folder.run(&[&base[..], &[param]].concat()).refused(&parts);
     }
 }
+
+#[test]
+fn numbers_that_mean_nothing_are_refused_with_port_and_element() {
+    let folder = Folder::new("meaning");
+    let words = |values: &[u32]| Array { shape: vec![4, 2], data: ArrayData::U32(values.to_vec()) };
+    let qkv = |more: (&'static str, Array)| {
+        let ones = |name| (name, f32s(&[1, 1, 4, 1], &[1.0; 4]));
+        let table = ("table", f32s(&[1, 7], &[1.0; 7]));
+        let mut list = vec![ones("q"), ones("k"), ones("v"), table];
+        list.retain(|(name, _)| *name != more.0);
+        list.push(more);
+        list
+    };
+    let run = |name: &str, entries: &[(&str, Array)], more: &[&str]| {
+        let inputs = file(&folder, "in.npz", entries);
+        folder
+            .run(&[&["eval", name, "--inputs", &inputs, "--device", "cpu", "--out", "o.npz"], more].concat())
+    };
+    let mut weights = [1.0; 7];
+    weights[3] = -1.0;
+    let signed = qkv(("table", f32s(&[1, 7], &weights)));
+    run("masked_attention", &signed, &[]).refused(&["element 3", "`table`", "-1", "--unchecked"]);
+    run("masked_attention", &signed, &["--unchecked"]).done();
+    for bad in [[2, 0, 2, 0, 2, 4, 2, 4], [0, 3, 0, 3, 2, 4, 2, 4], [0, 2, 0, 2, 2, 9, 2, 9]] {
+        run("masked_attention", &qkv(("segment", words(&bad))), &[]).refused(&["element", "`segment`"]);
+    }
+    run("masked_attention", &qkv(("segment", words(&[0, 2, 0, 2, 2, 4, 2, 4]))), &[]).done();
+    let mut decaying = qkv(("decay", f32s(&[1], &[2.0])));
+    decaying.retain(|(name, _)| *name != "table");
+    run("causal_attention", &decaying, &[]).refused(&["element 0", "`decay`", "from 0 to 1"]);
+}

@@ -49,7 +49,9 @@ kernels! {
         fourier, grid, path, relative
     }
     /// Sparse operators of graphs: products, and expansions in their powers.
-    graph { spmm, chebyshev_step, chebyshev, stencil_step; csr, steps }
+    graph { spmm, chebyshev_step, chebyshev, stencil_step, graph_attention; csr, steps }
+    /// Masks by distance between nodes: products and attention on packed distances.
+    distance { distance_product, distance_attention; pairs }
     /// Attention forms whose cost is all pairs of tokens.
     attention {
         attention_rows, attention_merge, exact_attention, exact_row, key_moments, key_moments_part, exact_attention_whitened,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use wgattn::arrays::{self, Array, ArrayData};
 use wgattn::attention::gkat::{BatchMask, Gkat, GraphMask, Layer, Pairs, Readout, Scores, standardised};
-use wgattn::attention::{FeatureMap, Role};
+use wgattn::attention::FeatureMap;
 use wgattn::backend::{Backend, cpu::CpuBackend};
 use wgattn::graph::Graph;
 use wgattn::mask::operator::Dense;
@@ -437,7 +437,6 @@ fn low_rank_weights_go_through_any_mask_operator() {
         let out = layer.record(&mut graph, x, &pairs).expect("records");
         close(name, &results(device.as_ref(), &mut graph, &[out])[0], &expected, 3e-6);
     }
-    let _ = Role::Query;
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::graph::Graph;
 use crate::kernel::NoParams;
 use crate::kernels::fft::walsh_hadamard;
-use crate::kernels::linalg::matmul;
+use crate::kernels::linalg::{matmul, row_affine};
 use crate::kernels::mask::grid::Grid;
 use crate::kernels::mask::mirror_grid::{self, doubled};
 use crate::kernels::mask::{toeplitz_product, toeplitz_spectrum};
@@ -380,6 +380,10 @@ impl MaskOperator for GridHeat {
 
     fn apply(&self, graph: &mut Graph, x: Tensor) -> Result<Tensor> {
         check(self, x)?;
+        if self.tokens() == 1 {
+            // A copy: who multiplies expects another tensor.
+            return row_affine::record(graph, "M x", x, row_affine::Rows::default());
+        }
         match self.path {
             GridPath::Matrices => self.by_matrices(graph, x),
             GridPath::Transforms => self.by_transforms(graph, x),

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use wgattn::arrays::{self, Array, ArrayData};
-use wgattn::attention::gkat::{BatchMask, Gkat, GraphMask, Layer, Pairs, Readout, Scores, standardised};
 use wgattn::attention::FeatureMap;
+use wgattn::attention::gkat::{BatchMask, Gkat, GraphMask, Layer, Pairs, Readout, Scores, standardised};
 use wgattn::backend::{Backend, cpu::CpuBackend};
 use wgattn::graph::Graph;
 use wgattn::mask::operator::Dense;

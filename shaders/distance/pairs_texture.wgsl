@@ -61,13 +61,14 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   var totals = vec4f();
   var tops = vec4f(LOWEST);
   for (var key0 = place.first; key0 < place.last; key0 += 4u) {
-    let ma = mask_of(place, row_a, key0);
-    let mb = mask_of(place, row_b, key0);
-    let mc = mask_of(place, row_c, key0);
-    let md = mask_of(place, row_d, key0);
-    let columns = transpose(mat4x4f(ma, mb, mc, md));
+    var ma = mask_of(place, row_a, key0);
+    var mb = mask_of(place, row_b, key0);
+    var mc = mask_of(place, row_c, key0);
+    var md = mask_of(place, row_d, key0);
     for (var i = 0u; i < 4u; i++) {
-      let mask = columns[i];
+      // The next key's weights move up: an index that changes would put them into memory.
+      let mask = vec4f(ma.x, mb.x, mc.x, md.x);
+      ma = ma.yzwx; mb = mb.yzwx; mc = mc.yzwx; md = md.yzwx;
       if (all(mask == vec4f())) { continue; }
       let key = min(key0 + i, params.n - 1u);
       let k_at = k_from + key * r_texels;

@@ -39,16 +39,15 @@ fn key_is_kept(place: Place, key: u32) -> bool { return true; }
 
 fn row_is_asked(place: Place, row: u32) -> bool { return true; }
 
-fn mask_at(place: Place, row: u32, key: u32) -> f32 {
+// Without branches, which cost software drivers more than a load: what is outside is read elsewhere and not taken.
+fn mask_at(place: Place, at: u32, inside: bool) -> f32 {
   var w = 1.0;
-  if (HAS_MASK) {
-    let at = place.mask + (row - place.first) * (place.last - place.first) + key - place.first;
-    w = 0.0;
-    if (at < params.z) { w = mask[place.table + at]; }
-  }
-  return select(0.0, w, key < place.last);
+  if (HAS_MASK) { w = mask[place.table + min(at, params.z - 1u)]; }
+  return select(0.0, w, inside && (!HAS_MASK || at < params.z));
 }
 
 fn mask_of(place: Place, row: u32, key: u32) -> vec4f {
-  return vec4f(mask_at(place, row, key), mask_at(place, row, key + 1u), mask_at(place, row, key + 2u), mask_at(place, row, key + 3u));
+  let at = place.mask + (row - place.first) * (place.last - place.first) + key - place.first;
+  return vec4f(mask_at(place, at, key < place.last), mask_at(place, at + 1u, key + 1u < place.last),
+    mask_at(place, at + 2u, key + 2u < place.last), mask_at(place, at + 3u, key + 3u < place.last));
 }

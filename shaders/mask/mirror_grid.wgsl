@@ -1,8 +1,5 @@
 // y[at] = x[mirrored at]: a grid doubled by mirror images along its axes (`crop` 0), or its first half along every axis (`crop` 1).
-// One thread per number.
-@group(0) @binding(1) var<storage, read> x: array<f32>; // [b, h, n, c]
-@group(0) @binding(2) var<storage, read_write> y: array<f32>; // [b, h, m, c]
-
+// One thread per number, or per vector of four channels.
 // A place of a doubled axis of a side, seen in the mirror.
 fn folded(at: u32, side: u32) -> u32 { return select(at, 2u * side - 1u - at, at >= side); }
 
@@ -13,12 +10,13 @@ fn doubled(side: u32) -> u32 { return select(2u * side, 1u, side == 1u); }
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u, @builtin(local_invocation_index) thread: u32) {
   let group = linear_group(id, count);
   if (group >= params.groups) { return; }
-  let size = params.m * params.c;
+  let width = params.c / WORDS;
+  let size = params.m * width;
   let groups_per_batch = (size + 63u) / 64u;
   let batch = group / groups_per_batch;
   let item = group % groups_per_batch * 64u + thread;
   if (item >= size) { return; }
-  let token = item / params.c;
+  let token = item / width;
   var to = vec2u(N2, N3);
   if (CROP == 0u) { to = vec2u(doubled(N2), doubled(N3)); }
   let place = vec3u(token / (to.x * to.y), token / to.y % to.x, token % to.y);
@@ -28,5 +26,5 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   } else {
     source = (place.x * doubled(N2) + place.y) * doubled(N3) + place.z;
   }
-  y[params.y_at + batch * size + item] = x[params.x_at + (batch * params.n + source) * params.c + item % params.c];
+  y[params.y_at / WORDS + batch * size + item] = x[params.x_at / WORDS + (batch * params.n + source) * width + item % width];
 }

@@ -107,7 +107,7 @@ fn groups(d: &Dims, batches: u64, words: u32) -> u64 {
 fn loads(d: &Dims) -> Loads {
     Loads {
         storage: numbers(d) * if d.size("k") > 0 { 1.25 } else { 1.0 },
-        workgroup: numbers(d) * (stages(d) / 2.0 + 1.0),
+        workgroup: numbers(d) * ((stages(d) / 4.0).ceil() + 1.0),
         ..Loads::default()
     }
 }

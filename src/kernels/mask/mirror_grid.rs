@@ -5,7 +5,7 @@
 //! * `crop` 1: `y` `[b, h, m, c]` holds the first n_a places along every axis of the doubled grid `x` `[b, h, n, c]`.
 
 use crate::error::Result;
-use crate::kernel::wgsl_module::GROUP;
+use crate::kernel::wgsl_module::{GROUP, Shared};
 use crate::kernel::*;
 use crate::tensor::Dims;
 use crate::{params, reference};
@@ -23,6 +23,12 @@ params! {
         fixed crop: u32 = 0,
     }
 }
+
+/// The shader, but for its bindings.
+const PLACES: &Shared = &Shared {
+    file: "mask/mirror_grid.wgsl",
+    body: include_str!("../../../shaders/mask/mirror_grid.wgsl"),
+};
 
 impl Params {
     fn sides(&self) -> [u32; 3] {
@@ -72,6 +78,32 @@ fn numbers(d: &Dims) -> u64 {
     u64::from(d.size("m")) * u64::from(d.size("c"))
 }
 
+fn loads(d: &Dims) -> Loads {
+    Loads { storage: numbers(d) as f64, ..Loads::default() }
+}
+
+static VARIANTS: &[Variant] = &[
+    Variant {
+        name: "vec4",
+        vec4: &["x", "y"],
+        suits: |d, _, _| d.size("c").is_multiple_of(4) && d.size("c") > 0,
+        ..Variant::only(
+            "mask/mirror_grid_vec4.wgsl",
+            include_str!("../../../shaders/mask/mirror_grid_vec4.wgsl"),
+            &[GROUP, PLACES],
+            |d, batches| batches * (numbers(d) / 4).div_ceil(64),
+            loads,
+        )
+    },
+    Variant::only(
+        "mask/mirror_grid_plain.wgsl",
+        include_str!("../../../shaders/mask/mirror_grid_plain.wgsl"),
+        &[GROUP, PLACES],
+        |d, batches| batches * numbers(d).div_ceil(64),
+        loads,
+    ),
+];
+
 const fn sizes(n: u32, m: u32, c: u32) -> [(&'static str, u32); 5] {
     [("b", 2), ("h", 2), ("n", n), ("m", m), ("c", c)]
 }
@@ -91,13 +123,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         d.set("m", sides.iter().fold(1, |all: u32, n| all.saturating_mul(*n)));
     }),
     check,
-    wgpu: OnWgpu::Shader(&[Variant::only(
-        "mask/mirror_grid.wgsl",
-        include_str!("../../../shaders/mask/mirror_grid.wgsl"),
-        &[GROUP],
-        |d, batches| batches * numbers(d).div_ceil(64),
-        |d| Loads { storage: numbers(d) as f64, ..Loads::default() },
-    )]),
+    wgpu: OnWgpu::Shader(VARIANTS),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
     reference: reference!(reference),
     window: whole_heads,
@@ -111,6 +137,10 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("smallest", &[("b", 1), ("h", 1), ("n", 1), ("m", 1), ("c", 1)], Params::default_bytes),
         Case::new("odd", &sizes(21, 84, 5), || Params { n2: 3, n3: 7, ..Params::default() }.to_bytes()),
         Case::new("crop", &sizes(84, 21, 5), || {
+            Params { n2: 3, n3: 7, crop: 1, ..Params::default() }.to_bytes()
+        }),
+        Case::new("vectors", &sizes(21, 84, 12), || Params { n2: 3, n3: 7, ..Params::default() }.to_bytes()),
+        Case::new("crop_vectors", &sizes(84, 21, 8), || {
             Params { n2: 3, n3: 7, crop: 1, ..Params::default() }.to_bytes()
         }),
         Case::new("box", &sizes(30, 240, 3), || Params { n1: 2, n2: 5, n3: 3, crop: 0 }.to_bytes()),

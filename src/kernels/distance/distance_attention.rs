@@ -240,6 +240,8 @@ pub static SPEC: KernelSpec = KernelSpec {
             .without(NO_MASKS)
             .filled(STEEP)
             .shared(SHARED),
+        Case::new("no_keys", &sizes(5, 0, 4, 4, 0, 9), softmax).without(NO_MASKS).filled(FILL).shared(SHARED),
+        Case::new("no_rows", &sizes(0, 5, 4, 4, 2, 9), softmax).without(NO_MASKS).filled(FILL).shared(SHARED),
         Case::new(
             "nodes_2048",
             &[("b", 1), ("h", 4), ("m", 2048), ("n", 2048), ("r", 32), ("e", 32), ("w", 512), ("tables", 1), ("t", 23)],

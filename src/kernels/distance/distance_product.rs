@@ -170,6 +170,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         .filled(FILL)
         .shared(SHARED),
         Case::new("only_near", &sizes(41, 41, 12, 11, 1), Params::default_bytes).filled(FILL).shared(SHARED),
+        Case::new("no_keys", &sizes(5, 0, 4, 0, 9), Params::default_bytes).filled(FILL).shared(SHARED),
         Case::new(
             "nodes_4096",
             &[("b", 1), ("h", 1), ("m", 4096), ("n", 4096), ("c", 64), ("w", 1024), ("tables", 1), ("t", 23)],

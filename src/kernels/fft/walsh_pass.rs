@@ -91,6 +91,11 @@ fn lanes(d: &Dims, words: u32) -> u32 {
     width.next_power_of_two().min(room.min(64))
 }
 
+/// Bytes of workgroup memory.
+fn tile_bytes(d: &Dims, words: u32) -> u32 {
+    4 * words * lanes(d, words) * d.size("p").min(1 << MOST_STAGES)
+}
+
 fn constants(d: &Dims, words: u32) -> Vec<(&'static str, Constant)> {
     vec![
         ("STAGES", Constant::U32(d.size("p").max(1).trailing_zeros())),
@@ -119,7 +124,7 @@ static VARIANTS: &[Variant] = &[
         constants: |d| constants(d, 4),
         suits: |d, _, caps| {
             let whole = d.size("c").is_multiple_of(4) && d.size("c") > 0;
-            whole && caps.workgroup_bytes >= 16_384
+            whole && caps.workgroup_bytes >= tile_bytes(d, 4)
         },
         ..Variant::only(
             "fft/walsh_pass_vec4.wgsl",
@@ -131,7 +136,7 @@ static VARIANTS: &[Variant] = &[
     },
     Variant {
         constants: |d| constants(d, 1),
-        suits: |_, _, caps| caps.workgroup_bytes >= 16_384,
+        suits: |d, _, caps| caps.workgroup_bytes >= tile_bytes(d, 1),
         ..Variant::only(
             "fft/walsh_pass_plain.wgsl",
             include_str!("../../../shaders/fft/walsh_pass_plain.wgsl"),

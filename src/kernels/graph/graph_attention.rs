@@ -283,6 +283,24 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("no_mask", &[("b", 1), ("h", 2), ("n", 209), ("r", 8), ("e", 8), ("s", 10)], softmax)
             .without(&["mask"])
             .filled(&FILL_BARE),
+        Case::new(
+            "large_graphs",
+            &[("b", 1), ("h", 1), ("n", 1030), ("r", 8), ("e", 8), ("s", 3), ("masks", 1), ("z", 530_450)],
+            softmax,
+        )
+        .filled(FILL),
+        Case::new(
+            "large_graphs_words",
+            &[("b", 1), ("h", 1), ("n", 1030), ("r", 9), ("e", 9), ("s", 3), ("masks", 1), ("z", 530_450)],
+            softmax,
+        )
+        .filled(FILL),
+        Case::new(
+            "no_nodes",
+            &[("b", 1), ("h", 1), ("n", 0), ("r", 4), ("e", 4), ("s", 4), ("masks", 1), ("z", 0)],
+            softmax,
+        )
+        .filled(FILL),
         Case::new("no_graphs", &[("b", 1), ("h", 2), ("n", 7), ("r", 4), ("e", 4), ("s", 1)], softmax)
             .without(&["mask"])
             .filled(&FILL_BARE),

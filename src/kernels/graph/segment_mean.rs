@@ -37,7 +37,7 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
             line.iter_mut().zip(&x[(batch * n + i) * c..]).for_each(|(sum, x)| *sum += *x);
         }
         let count = T::of((last - first).max(1) as f64);
-        line.iter_mut().for_each(|y| *y = *y / count);
+        line.iter_mut().for_each(|y| *y /= count);
     });
     args.set("y", y);
     Ok(())

@@ -1,0 +1,183 @@
+//! Sums of decaying exponentials, f(d) ≈ Σ w exp(−λ d) with w ≥ 0: what turns any smooth falling weight into a few sweeps of a tree.
+//!
+//! The rates λ lie evenly on a logarithmic scale; the weights are the non-negative least squares of the *relative* error, so that far
+//! and near are fitted alike, and an all-positive sum keeps its relative accuracy. Completely monotone functions (powers of 1 + d, stretched
+//! exponentials) are fitted to rounding; steps, Gaussians and functions that rise are not, and the error says so.
+
+use crate::error::{Error, Result};
+use nalgebra::{DMatrix, DVector};
+
+/// A sum of exponentials with the error of its fit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exponentials {
+    /// (weight, rate), rates falling.
+    pub terms: Vec<(f64, f64)>,
+    /// Largest relative error on the fitted distances and between them.
+    pub error: f64,
+}
+
+/// Distances that a fit looks at, at most.
+const SAMPLES: usize = 700;
+/// Rates that it may choose from.
+const RATES: usize = 160;
+
+impl Exponentials {
+    /// Fits f on whole distances from 0 to `longest`, all of them up to 128 and then fewer and fewer.
+    ///
+    /// `rtol`: terms are added until the relative error is below; 0 = as good as it gets, 1e-7 = to f32.
+    ///
+    /// Errors: [`Error::Value`] for a value of f that is not finite or not above 0.
+    pub fn on_steps(f: impl Fn(f64) -> f64, longest: u32, rtol: f64) -> Result<Self> {
+        let mut at: Vec<f64> = (0..=longest.min(128)).map(f64::from).collect();
+        let far = SAMPLES - 129;
+        if longest > 128 {
+            let ratio = (f64::from(longest) / 128.0).ln() / far as f64;
+            at.extend((1..=far).map(|k| (128.0 * (ratio * k as f64).exp()).round().min(f64::from(longest))));
+            at.dedup();
+        }
+        Self::fit(f, &at, rtol)
+    }
+
+    /// Fits f on lengths from 0 to `longest`, evenly on a logarithmic scale from `shortest` on.
+    ///
+    /// Errors: as [`Self::on_steps`].
+    pub fn on_lengths(f: impl Fn(f64) -> f64, shortest: f64, longest: f64, rtol: f64) -> Result<Self> {
+        let low = (shortest / 4.0).max(longest * 1e-9);
+        if longest <= 0.0 {
+            return Self::fit(f, &[0.0], rtol);
+        }
+        let step = (longest / low).ln() / (SAMPLES - 2) as f64;
+        let far = (0..SAMPLES - 1).map(|k| low * (step * k as f64).exp());
+        Self::fit(f, &std::iter::once(0.0).chain(far).collect::<Vec<f64>>(), rtol)
+    }
+
+    fn fit(f: impl Fn(f64) -> f64, at: &[f64], rtol: f64) -> Result<Self> {
+        let values: Vec<f64> = at.iter().map(|d| f(*d)).collect();
+        if let Some(bad) = values.iter().position(|v| !(v.is_finite() && *v > 0.0)) {
+            let remedy = "fit positive falling functions; take tables of distances for others";
+            return Err(Error::value(
+                format!("weight at distance {}", at[bad]),
+                "finite and above 0",
+                values[bad],
+                remedy,
+            ));
+        }
+        let longest = at.last().copied().unwrap_or(0.0);
+        let nearest = at.iter().copied().find(|d| *d > 0.0).unwrap_or(1.0);
+        if longest == 0.0 {
+            return Ok(Self { terms: vec![(values[0], 0.0)], error: 0.0 });
+        }
+        // From what is constant over the longest distance to what is gone at the shortest.
+        let (slow, fast) = (1e-3 / longest, 40.0 / nearest);
+        let step = (fast / slow).ln() / (RATES - 2) as f64;
+        let rates: Vec<f64> =
+            std::iter::once(0.0).chain((0..RATES - 1).map(|k| slow * (step * k as f64).exp())).collect();
+        let matrix =
+            DMatrix::from_fn(at.len(), rates.len(), |i, k| (-rates[k] * at[i]).exp() / values[i]);
+        let enough = |x: &DVector<f64>| {
+            rtol > 0.0 && (&matrix * x).iter().all(|y| (y - 1.0).abs() <= rtol)
+        };
+        let weights = solve(&matrix, &DVector::repeat(at.len(), 1.0), &enough);
+        let mut terms: Vec<(f64, f64)> =
+            weights.iter().copied().zip(rates).filter(|(w, _)| *w > 0.0).collect();
+        terms.reverse();
+        let mut fitted = Self { terms, error: 0.0 };
+        fitted.error = at.iter().zip(&values).map(|(d, v)| (fitted.at(*d) / v - 1.0).abs()).fold(0.0, f64::max);
+        Ok(fitted)
+    }
+
+    /// The sum at a distance.
+    pub fn at(&self, distance: f64) -> f64 {
+        self.terms.iter().map(|(w, rate)| w * (-rate * distance).exp()).sum()
+    }
+}
+
+/// x ≥ 0 with the least |A x − b|: `matrix` is A `[rows, columns]` row by row, b has its rows; the result its columns.
+///
+/// Source: Lawson and Hanson, Solving least squares problems (1974), chapter 23.
+///
+/// Errors: [`Error::Value`] for lists of other sizes.
+pub fn nonnegative_least_squares(matrix: &[f64], right: &[f64]) -> Result<Vec<f64>> {
+    if right.is_empty() || !matrix.len().is_multiple_of(right.len()) {
+        return Err(Error::value(
+            "matrix of non-negative least squares",
+            format!("a whole number of columns for {} rows", right.len()),
+            matrix.len(),
+            "give it row by row",
+        ));
+    }
+    let a = DMatrix::from_row_slice(right.len(), matrix.len() / right.len(), matrix);
+    Ok(solve(&a, &DVector::from_column_slice(right), &|_| false).as_slice().to_vec())
+}
+
+/// Columns join the positive ones by steepest gain and leave when they would turn negative; ends early where `enough` says so.
+fn solve(a: &DMatrix<f64>, b: &DVector<f64>, enough: &dyn Fn(&DVector<f64>) -> bool) -> DVector<f64> {
+    let columns = a.ncols();
+    let mut x = DVector::zeros(columns);
+    let mut positive: Vec<usize> = Vec::new();
+    // Columns that came back negative at once, until something else changes: rounding, not gain.
+    let mut refused = vec![false; columns];
+    for _ in 0..6 * columns {
+        if enough(&x) {
+            break;
+        }
+        let gain = a.tr_mul(&(b - a * &x));
+        let best = (0..columns)
+            .filter(|k| !positive.contains(k) && !refused[*k] && gain[*k] > 0.0)
+            .max_by(|i, j| gain[*i].total_cmp(&gain[*j]));
+        let Some(new) = best else { break };
+        positive.push(new);
+        let mut first = true;
+        loop {
+            let Some(free) = least_squares(a, b, &positive) else {
+                positive.retain(|k| *k != new);
+                refused[new] = true;
+                break;
+            };
+            if first && free[positive.len() - 1] <= 0.0 {
+                positive.pop();
+                refused[new] = true;
+                break;
+            }
+            if first {
+                refused.fill(false);
+            }
+            first = false;
+            if free.iter().all(|v| *v > 0.0) {
+                x.fill(0.0);
+                positive.iter().zip(free.iter()).for_each(|(k, v)| x[*k] = *v);
+                break;
+            }
+            // As far towards the free solution as all stay at least 0.
+            let step = positive
+                .iter()
+                .zip(free.iter())
+                .filter(|(_, v)| **v <= 0.0)
+                .map(|(k, v)| x[*k] / (x[*k] - v))
+                .fold(1.0_f64, f64::min);
+            for (k, v) in positive.iter().zip(free.iter()) {
+                x[*k] += step * (v - x[*k]);
+            }
+            let floor = x.max() * 1e-15;
+            let stays = |k: &usize| x[*k] > floor;
+            let leaves: Vec<usize> = positive.iter().copied().filter(|k| !stays(k)).collect();
+            positive.retain(|k| !leaves.contains(k));
+            leaves.iter().for_each(|k| x[*k] = 0.0);
+            if leaves.is_empty() || positive.is_empty() {
+                break;
+            }
+        }
+    }
+    x
+}
+
+/// The least squares of some columns by orthogonal factors; `None` where they depend on each other.
+fn least_squares(a: &DMatrix<f64>, b: &DVector<f64>, columns: &[usize]) -> Option<DVector<f64>> {
+    let part = a.select_columns(columns);
+    let qr = part.qr();
+    let mut right = b.clone();
+    qr.q_tr_mul(&mut right);
+    let r = qr.r();
+    let top = right.rows(0, columns.len()).into_owned();
+    r.solve_upper_triangular(&top).filter(|x| x.iter().all(|v| v.is_finite()))
+}

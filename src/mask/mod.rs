@@ -5,12 +5,15 @@
 //! (method: topological masking, 1.2). So a mask here is what multiplies channels, `[b, h, n, c]` → `[b, h, n, c]`, not a matrix.
 //!
 //! * [`RelativeTable`] and [`Toeplitz`]: weights by relative position on grids, by FFT.
+//! * [`TreeMask`]: weights by distance in trees.
 //! * [`operator`]: the trait, and the combinations that stay fast.
 
 pub mod operator;
 pub mod spec;
 pub mod table;
+pub mod tree;
 
 pub use operator::{Dense, Exactness, MaskOperator, Toeplitz};
 pub use spec::{MaskSpec, StencilSpec, ToeplitzSpec};
 pub use table::{Distance, Profile, RelativeTable, Support};
+pub use tree::{TreeMask, TreePath};

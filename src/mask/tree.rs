@@ -373,7 +373,9 @@ impl MaskOperator for TreeMask {
 
     fn parameter_gradient(&self) -> ParameterGradient {
         ParameterGradient::Declared(match self.path() {
-            TreePath::Sweeps => "dλ = −Σ_c Σ_ij dY_ic dist(i, j) exp(−λ dist(i, j)) D_jc, by sweeps of x and of distances times x",
+            TreePath::Sweeps => {
+                "dλ = −Σ_c Σ_ij dY_ic dist(i, j) exp(−λ dist(i, j)) D_jc, by sweeps of x and of distances times x"
+            }
             TreePath::SumOfSweeps => "dw_k = Σ_c Σ_i dY_ic (M_k D)_ic for the weight of each exponential",
             _ => "df[d] = Σ_c Σ_{dist(i, j) = d} dY_ic D_jc, by the histograms of the forward pass",
         })

@@ -1,8 +1,8 @@
 //! What the kernels on pieces of forests share: their arrays on the CPU, made-up pieces for cases, their checks.
 //!
-//! * `pieces` `[g, 3]`: first spot, end, and the piece one level up that it hangs from, past all pieces for none.
-//! * `links` `[n, 2]` by spot: the row of `x`, and steps back to the spot that it hangs from with three bits
-//!   (see [`pieces`](crate::topology::tree::pieces)).
+//! * `pieces` `[g, 4]`: first spot, end, its own row one level up, and that of the piece that it hangs from; past all rows for none.
+//! * `links` `[n, 3]` by spot: the row of `x`, steps back to the spot that it hangs from with four bits
+//!   (see [`pieces`](crate::topology::tree::pieces)), and the row of that spot.
 //!
 //! Places past the lists give nothing; steps back that leave the piece end at its first spot.
 
@@ -36,26 +36,36 @@ impl Arrays {
     }
 
     pub(super) fn members(&self, piece: usize) -> Range<usize> {
-        let end = (self.pieces[3 * piece + 1] as usize).min(self.nodes);
-        (self.pieces[3 * piece] as usize).min(end)..end
+        let end = (self.pieces[4 * piece + 1] as usize).min(self.nodes);
+        (self.pieces[4 * piece] as usize).min(end)..end
     }
 
+    /// The piece's own row above.
+    pub(super) fn own(&self, piece: usize) -> usize {
+        self.pieces[4 * piece + 2] as usize
+    }
+
+    /// The row above of the piece that it hangs from.
     pub(super) fn above(&self, piece: usize) -> usize {
-        self.pieces[3 * piece + 2] as usize
+        self.pieces[4 * piece + 3] as usize
     }
 
     pub(super) fn node(&self, spot: usize) -> usize {
-        (self.links[2 * spot] as usize).min(self.nodes - 1)
+        (self.links[3 * spot] as usize).min(self.nodes - 1)
+    }
+
+    /// The row of the spot that `spot` hangs from.
+    pub(super) fn parent_node(&self, spot: usize) -> usize {
+        (self.links[3 * spot + 2] as usize).min(self.nodes - 1)
     }
 
     pub(super) fn link(&self, spot: usize) -> u32 {
-        self.links[2 * spot + 1]
+        self.links[3 * spot + 1]
     }
 
-    /// The spot that `spot` hangs from, `None` for the outside.
-    pub(super) fn parent(&self, spot: usize, first: usize) -> Option<usize> {
-        let back = ((self.link(spot) & BACK) as usize).min(spot - first);
-        (back > 0).then(|| spot - back)
+    /// Steps back to the spot that `spot` hangs from, 0 for the outside.
+    pub(super) fn back(&self, spot: usize, first: usize) -> usize {
+        ((self.link(spot) & BACK) as usize).min(spot - first)
     }
 }
 
@@ -86,7 +96,9 @@ pub(super) fn some_pieces(d: &Dims) -> HostData {
     let (n, g, m) = (d.size("n"), d.size("g"), d.size("m"));
     let one = |k: u32| {
         let part = share(k, g, n);
-        [part.start, part.end, if k % 5 == 0 { u32::MAX } else { (k * 7 + 3) % m.max(1) }]
+        // Those with rows above are the first.
+        let own = if k < m { m - 1 - k } else { u32::MAX };
+        [part.start, part.end, own, if k % 5 == 0 { u32::MAX } else { (k * 7 + 3) % m.max(1) }]
     };
     HostData::U32((0..g).flat_map(one).collect())
 }
@@ -106,7 +118,8 @@ pub(super) fn some_links(d: &Dims) -> HostData {
                 p => 1 + (p * 7 + k) % p,
             };
             let bottom = if length > 1 && place == length / 3 { BOTTOM } else { 0 };
-            list.extend([row_of(part.start + place, n), back | bottom]);
+            let row = |place| row_of(part.start + place, n);
+            list.extend([row(place), back | bottom, row(place - back)]);
         }
         mark(&mut list[from..]);
     }
@@ -123,9 +136,9 @@ fn row_of(spot: u32, n: u32) -> u32 {
 pub(super) fn bad_pieces(d: &Dims) -> HostData {
     let n = d.size("n");
     let one = |k: u32| match k % 4 {
-        0 => [n + 4, 2, u32::MAX],
-        1 if k == 1 => [n - 5, u32::MAX, 0],
-        _ => [n, u32::MAX - k, 1],
+        0 => [n + 4, 2, u32::MAX, k],
+        1 if k == 1 => [n - 5, u32::MAX, u32::MAX, 0],
+        _ => [n, u32::MAX - k, u32::MAX - k, 1],
     };
     HostData::U32((0..d.size("g")).flat_map(one).collect())
 }
@@ -133,19 +146,23 @@ pub(super) fn bad_pieces(d: &Dims) -> HostData {
 /// Links that no layout has: rows past the end, steps back past the beginning. Sums that are said to be there and are not would be
 /// what the memory held before.
 pub(super) fn bad_links(d: &Dims) -> HostData {
-    HostData::U32((0..d.size("n")).flat_map(|s| [u32::MAX - s, (u32::MAX >> (s % 17)) & !PARTIAL]).collect())
+    HostData::U32((0..d.size("n")).flat_map(|s| [u32::MAX - s, (u32::MAX >> (s % 17)) & !PARTIAL, u32::MAX]).collect())
 }
 
-/// A path in pieces of 64, the open ones `m` of them (0: none).
+/// A path in pieces of 64.
 pub(super) fn path_pieces(d: &Dims) -> HostData {
     let n = d.size("n");
-    let one = |k: u32| [k * 64, (k * 64 + 64).min(n), if k == 0 { u32::MAX } else { k - 1 }];
+    let one = |k: u32| [k * 64, (k * 64 + 64).min(n), k, if k == 0 { u32::MAX } else { k - 1 }];
     HostData::U32((0..d.size("g")).flat_map(one).collect())
 }
 
 /// See [`path_pieces`].
 pub(super) fn path_links(d: &Dims) -> HostData {
     let n = d.size("n");
-    let one = |s: u32| [s, u32::from(s % 64 > 0) | if s % 64 == 63 && s + 1 < n { BOTTOM } else { 0 }];
-    HostData::U32((0..n).flat_map(one).collect())
+    let mut list: Vec<u32> = (0..n).flat_map(|s| [s, u32::from(s % 64 > 0), s.saturating_sub(1)]).collect();
+    for piece in list.chunks_mut(3 * 64) {
+        piece.chunks_mut(3).last().into_iter().for_each(|last| last[1] |= BOTTOM);
+        mark(piece);
+    }
+    HostData::U32(list)
 }

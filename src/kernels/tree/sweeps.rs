@@ -21,8 +21,8 @@ impl<'a> Sweeps<'a> {
     pub fn new(graph: &mut Graph, pieces: &'a Pieces) -> Result<Self> {
         let mut levels = Vec::new();
         for level in pieces.levels() {
-            let list = words(graph, "pieces", &level.pieces, 3)?;
-            levels.push((list, words(graph, "links", &level.links, 2)?));
+            let list = words(graph, "pieces", &level.pieces, 4)?;
+            levels.push((list, words(graph, "links", &level.links, 3)?));
         }
         Ok(Self { pieces, levels })
     }

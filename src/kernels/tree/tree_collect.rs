@@ -1,11 +1,11 @@
 //! What pieces of a forest send up by themselves, and what they add at their bottoms: weighted sums over their members.
 //!
-//! `sums[p]` = (A, R) = (Σ `w[s, 0]` x, Σ `w[s, 1]` x + `w[s, 2]` x′), s in piece p, x the row of spot s (its first half where rows are
+//! `sums[own row of p]` = (A, R) = (Σ `w[s, 0]` x, Σ `w[s, 1]` x + `w[s, 2]` x′), s in piece p, x the row of spot s (its first half where rows are
 //! pairs, x′ the second).
 //!
-//! * `pieces` `[g, 3]`, `links` `[n, 2]` (see [`layout`](super::layout)); `weights` `[k, t]` for the first k spots.
+//! * `pieces` `[g, 4]`, `links` `[n, 3]` (see [`layout`](super::layout)); `weights` `[k, t]` for the first k spots.
 //! * `x` `[b, h, n, w]`: rows of w channels, t = 2; with `paired` of w/2 channels twice, t = 3.
-//! * `sums` `[b, h, m, e]`: the first m ≤ g pieces; e is twice the channels, all A of a piece before all R.
+//! * `sums` `[b, h, m, e]`: the first m ≤ g pieces, which have the rows below m; e is twice the channels, all A of a piece before all R.
 //! * `longest`: members of the largest piece, 0 = not known.
 
 use super::layout::{self, Arrays, PIECE, VECTORS, WORDS};
@@ -52,7 +52,7 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     let [n, w, t, k, m, e] = ["n", "w", "t", "k", "m", "e"].map(|x| args.dims.at(x));
     let (arrays, weights, x) = (Arrays::of(args), args.real("weights"), args.real("x"));
     let channels = e / 2;
-    let sums = reference::rows(args.dims.batches() as usize, m, e, |batch, piece, line| {
+    let by_piece = reference::rows(args.dims.batches() as usize, m, e, |batch, piece, line| {
         let (up, at_bottom) = line.split_at_mut(channels);
         for s in arrays.members(piece).take_while(|s| *s < k) {
             let row = &x[(batch * n + arrays.node(s)) * w..][..w];
@@ -65,6 +65,13 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
             }
         }
     });
+    let mut sums = vec![T::zero(); by_piece.len()];
+    for (at, line) in by_piece.chunks(e.max(1)).enumerate() {
+        let row = arrays.own(at % m);
+        if row < m {
+            sums[(at / m * m + row) * e..][..e].copy_from_slice(line);
+        }
+    }
     args.set("sums", sums);
     Ok(())
 }
@@ -137,11 +144,11 @@ fn paired() -> Vec<u8> {
 pub static SPEC: KernelSpec = KernelSpec {
     name: "tree_collect",
     family: "tree",
-    formula: "sums[p] = (Σ w[s, 0] x, Σ w[s, 1] x + w[s, 2] x′), s in piece p",
+    formula: "sums[row of p] = (Σ w[s, 0] x, Σ w[s, 1] x + w[s, 2] x′), s in piece p",
     source: "derivation in topology::tree::pieces",
     ports: &[
-        Port::read("pieces", &["g", "3"]).of(DType::U32),
-        Port::read("links", &["n", "2"]).of(DType::U32),
+        Port::read("pieces", &["g", "4"]).of(DType::U32),
+        Port::read("links", &["n", "3"]).of(DType::U32),
         Port::read("weights", &["k", "t"]),
         Port::read("x", &["b", "h", "n", "w"]),
         Port::write("sums", &["b", "h", "m", "e"]),

@@ -4,9 +4,9 @@
 //! pairs A + q S. Down, G = q G(parent) + (1 − q²)(x + S), one of pairs q G(parent) + R + (1 − q²) S; what hangs from outside has G of
 //! the piece above. `out` = `weight` · G + `prev`, or the pairs (G, S).
 //!
-//! * `pieces` `[g, 3]`, `links` `[n, 2]` (see [`layout`](super::layout)); `factors` `[n, 2]`: q and 1 − q² by spot.
+//! * `pieces` `[g, 4]`, `links` `[n, 3]` (see [`layout`](super::layout)); `factors` `[n, 2]`: q and 1 − q² by spot.
 //! * `x`, `prev`, `out` `[b, h, n, w]`: rows of w channels, or with `paired` pairs (A, R) and (G, S) of w/2, no weight and no `prev`.
-//! * `above` `[b, h, m, e]`: the pairs (G, S) of the first m pieces, e twice the channels; without it pieces are whole trees.
+//! * `above` `[b, h, m, e]`: the pairs (G, S) of pieces by their rows, e twice the channels; without it pieces are whole trees.
 //! * `longest`: members of the largest piece, 0 = not known.
 
 use super::layout::{self, Arrays, PIECE, VECTORS, WORDS};
@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::kernel::wgsl_module::{GROUP, Shared};
 use crate::kernel::*;
 use crate::tensor::{DType, Dims};
-use crate::topology::tree::pieces::{BOTTOM, FIRST, PARTIAL};
+use crate::topology::tree::pieces::{BOTTOM, FIRST, HELD, PARTIAL};
 use crate::{params, reference};
 
 params! {
@@ -54,10 +54,13 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     let (above, prev) = (args.real_if("above"), args.real_if("prev"));
     let pairs = p.paired == 1;
     let channels = if pairs { w / 2 } else { w };
+    let weight = T::of(p.weight.into());
+    let finished = |sum: T, at: usize| weight * sum + prev.as_ref().map_or(T::zero(), |prev| prev[at]);
     let mut out = vec![T::zero(); x.len()];
     // Walked as the shader walks, so that what is left over by lists that are no layout agrees.
     for (batch, c) in (0..args.dims.batches() as usize).flat_map(|b| (0..channels).map(move |c| (b, c))) {
         let row = |spot: usize| (batch * n + arrays.node(spot)) * w + c;
+        let parent_row = |spot: usize| (batch * n + arrays.parent_node(spot)) * w + c;
         let sums = if pairs { channels } else { 0 };
         for piece in 0..g {
             let members = arrays.members(piece);
@@ -67,46 +70,53 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
                 if arrays.above(piece) < m {
                     given = above[pair(arrays.above(piece))];
                 }
-                if piece < m {
-                    hung = above[pair(piece) + channels];
+                if arrays.own(piece) < m {
+                    hung = above[pair(arrays.own(piece)) + channels];
                 }
             }
             let mut carry = T::zero();
             for s in members.clone().rev() {
+                let (link, back) = (arrays.link(s), arrays.back(s, members.start));
                 let mut sum = carry;
-                if arrays.link(s) & PARTIAL != 0 {
+                if link & PARTIAL != 0 {
                     sum += out[row(s) + sums];
                 }
-                if arrays.link(s) & BOTTOM != 0 {
+                if link & BOTTOM != 0 {
                     sum += hung;
                 }
                 let own = x[row(s)];
                 sum += if pairs { T::zero() } else { own };
-                out[row(s) + sums] = sum;
+                if pairs || link & HELD != 0 {
+                    out[row(s) + sums] = sum;
+                }
                 let mut sent = q[2 * s] * sum + if pairs { own } else { T::zero() };
-                carry = T::zero();
-                match arrays.parent(s, members.start) {
-                    Some(parent) if parent + 1 == s => carry = sent,
-                    Some(parent) => {
-                        if arrays.link(s) & FIRST == 0 {
-                            sent += out[row(parent) + sums];
-                        }
-                        out[row(parent) + sums] = sent;
+                carry = if back == 1 { sent } else { T::zero() };
+                if back > 1 {
+                    let parent = parent_row(s) + sums;
+                    if link & FIRST == 0 {
+                        sent += out[parent];
                     }
-                    None => {}
+                    out[parent] = sent;
                 }
             }
+            let mut last = T::zero();
             for s in members.clone() {
-                let parent = arrays.parent(s, members.start).map_or(given, |parent| out[row(parent)]);
-                let mut value = q[2 * s] * parent + q[2 * s + 1] * out[row(s) + sums];
+                let parent = match arrays.back(s, members.start) {
+                    0 => given,
+                    1 => last,
+                    _ => out[parent_row(s)],
+                };
+                let held = pairs || arrays.link(s) & HELD != 0;
+                let sum = if held { out[row(s) + sums] } else { x[row(s)] };
+                last = q[2 * s] * parent + q[2 * s + 1] * sum;
                 if pairs {
-                    value += x[row(s) + channels];
+                    last += x[row(s) + channels];
                 }
-                out[row(s)] = value;
+                let early = p.summed == 1 && arrays.link(s) & PARTIAL == 0;
+                out[row(s)] = if early { finished(last, row(s)) } else { last };
             }
-            for s in members.filter(|_| p.summed == 1) {
-                let before = prev.as_ref().map_or(T::zero(), |prev| prev[row(s)]);
-                out[row(s)] = T::of(p.weight.into()) * out[row(s)] + before;
+            for s in members.filter(|s| p.summed == 1 && arrays.link(*s) & PARTIAL != 0) {
+                out[row(s)] = finished(out[row(s)], row(s));
             }
         }
     }
@@ -122,7 +132,7 @@ fn walkable(d: &Dims, params: &[u8], caps: &Caps) -> bool {
 /// spots.
 fn words(d: &Dims, per: f64) -> Loads {
     let [n, w, g, m, e] = ["n", "w", "g", "m", "e"].map(|x| f64::from(d.size(x)));
-    Loads { storage: 2.0 * n * w + per * (7.0 * n + 3.0 * g) + m * e, ..Loads::default() }
+    Loads { storage: 2.0 * n * w + per * (9.0 * n + 4.0 * g) + m * e, ..Loads::default() }
 }
 
 const fn variant(shared: &'static [&'static Shared]) -> Variant {
@@ -193,8 +203,8 @@ pub static SPEC: KernelSpec = KernelSpec {
     formula: "S = Σ q (x + S) from below; out = weight · G + prev, G = q G(parent) + (1 − q²)(x + S)",
     source: "two sweeps of a tree; derivation for pieces in topology::tree::pieces",
     ports: &[
-        Port::read("pieces", &["g", "3"]).of(DType::U32),
-        Port::read("links", &["n", "2"]).of(DType::U32),
+        Port::read("pieces", &["g", "4"]).of(DType::U32),
+        Port::read("links", &["n", "3"]).of(DType::U32),
         Port::read("factors", &["n", "2"]),
         Port::read("x", &["b", "h", "n", "w"]),
         Port::read("above", &["b", "h", "m", "e"]).optional(),

@@ -18,8 +18,11 @@ pub struct Exponentials {
 
 /// Distances that a fit looks at, at most.
 const SAMPLES: usize = 700;
-/// Rates that it may choose from.
-const RATES: usize = 160;
+/// Rates per factor of e that it may choose from: the first that is good enough is taken, for it needs the fewest terms. At 5 most
+/// completely monotone functions are fitted to rounding, at 9 also those that fall by twenty powers of ten.
+const DENSITIES: [f64; 5] = [1.5, 2.0, 3.0, 5.0, 9.0];
+/// Denser rates must be this many times better to be worth their terms.
+const BETTER: f64 = 4.0;
 
 impl Exponentials {
     /// Fits f on whole distances from 0 to `longest`, all of them up to 128 and then fewer and fewer.
@@ -67,23 +70,46 @@ impl Exponentials {
         if longest == 0.0 {
             return Ok(Self { terms: vec![(values[0], 0.0)], error: 0.0 });
         }
-        // From what is constant over the longest distance to what is gone at the shortest.
-        let (slow, fast) = (1e-3 / longest, 40.0 / nearest);
-        let step = (fast / slow).ln() / (RATES - 2) as f64;
-        let rates: Vec<f64> =
-            std::iter::once(0.0).chain((0..RATES - 1).map(|k| slow * (step * k as f64).exp())).collect();
-        let matrix =
+        // From what is nearly constant over the longest distance to what is gone at the shortest.
+        let (slow, fast) = (1e-2 / longest, 20.0 / nearest);
+        let span = (fast / slow).ln();
+        let mut best: Option<Self> = None;
+        for density in DENSITIES {
+            let steps = (span * density).ceil();
+            let rates: Vec<f64> = std::iter::once(0.0)
+                .chain((0..=steps as usize).map(|k| slow * (span * k as f64 / steps).exp()))
+                .collect();
+            let fitted = Self::with_rates(&values, at, &rates, rtol);
+            if best
+                .as_ref()
+                .is_none_or(|b| fitted.error * BETTER < b.error || (fitted.error <= rtol && b.error > rtol))
+            {
+                best = Some(fitted);
+            }
+            if best.as_ref().is_some_and(|b| b.error <= rtol) {
+                break;
+            }
+        }
+        Ok(best.unwrap_or(Self { terms: Vec::new(), error: f64::INFINITY }))
+    }
+
+    /// The best weights of given rates.
+    fn with_rates(values: &[f64], at: &[f64], rates: &[f64], rtol: f64) -> Self {
+        let mut matrix =
             DMatrix::from_fn(at.len(), rates.len(), |i, k| (-rates[k] * at[i]).exp() / values[i]);
-        let enough = |x: &DVector<f64>| {
-            rtol > 0.0 && (&matrix * x).iter().all(|y| (y - 1.0).abs() <= rtol)
-        };
+        // Columns of one length: where f falls by many powers of ten, slow rates would drown the others.
+        let sizes: Vec<f64> = matrix.column_iter().map(|c| c.norm()).collect();
+        matrix.column_iter_mut().zip(&sizes).for_each(|(mut c, size)| c /= *size);
+        let enough = |x: &DVector<f64>| rtol > 0.0 && (&matrix * x).iter().all(|y| (y - 1.0).abs() <= rtol);
         let weights = solve(&matrix, &DVector::repeat(at.len(), 1.0), &enough);
+        let scaled = weights.iter().zip(&sizes).map(|(w, size)| w / size);
         let mut terms: Vec<(f64, f64)> =
-            weights.iter().copied().zip(rates).filter(|(w, _)| *w > 0.0).collect();
+            scaled.zip(rates.iter().copied()).filter(|(w, _)| *w > 0.0).collect();
         terms.reverse();
         let mut fitted = Self { terms, error: 0.0 };
-        fitted.error = at.iter().zip(&values).map(|(d, v)| (fitted.at(*d) / v - 1.0).abs()).fold(0.0, f64::max);
-        Ok(fitted)
+        fitted.error =
+            at.iter().zip(values).map(|(d, v)| (fitted.at(*d) / v - 1.0).abs()).fold(0.0, f64::max);
+        fitted
     }
 
     /// The sum at a distance.

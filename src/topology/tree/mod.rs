@@ -9,14 +9,14 @@
 //! * [`oracle`]: the same sums in f64.
 
 mod centroid;
-mod forest;
 mod exponentials;
+mod forest;
 mod heavy;
 pub mod oracle;
 pub mod pieces;
 
 pub use centroid::Centroids;
-pub use forest::Forest;
 pub use exponentials::{Exponentials, nonnegative_least_squares};
+pub use forest::Forest;
 pub use heavy::HeavyPaths;
 pub use pieces::Pieces;

@@ -26,17 +26,21 @@ pub const PARTIAL: u32 = 1 << 16;
 pub const FIRST: u32 = 1 << 17;
 /// Bit of a link: this is the piece's lowest path node.
 pub const BOTTOM: u32 = 1 << 18;
+/// Bit of a link: something hangs from this one, inside the piece or below its bottom.
+pub const HELD: u32 = 1 << 19;
 /// Bits of a link that hold the steps back to the member that this one hangs from, 0 where that is outside.
 pub const BACK: u32 = PARTIAL - 1;
 
 /// One level of pieces. *Spots* are its members in order: piece by piece; in a piece the path from its top down, then what hangs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Level {
-    /// `[n, 2]` by spot: the node (at the lowest level; its own number above), and the link.
+    /// `[n, 3]` by spot: the node (at the lowest level; its own number above), the link, and the node that it hangs from (its own
+    /// number where that is outside).
     pub links: Vec<u32>,
-    /// `[g, 3]` by piece: first spot, end, and the spot at the next level of the piece that it hangs from, [`NONE`] for none.
+    /// `[g, 4]` by piece: first spot, end, its own spot at the next level, and that of the piece that it hangs from; [`NONE`] for none.
+    /// Larger pieces come first, so that neighbouring threads walk as far.
     pub pieces: Vec<u32>,
-    /// Pieces that the next level has as spots, in the same order: the first of the list. The others are whole trees.
+    /// Pieces that the next level has as spots: the first of the list. The others are whole trees.
     pub open: usize,
     /// `[n]` by spot: length from the point that it hangs from to its own lowest point.
     lengths: Vec<f64>,
@@ -88,7 +92,10 @@ impl Pieces {
         }
         levels.reverse();
         if let Some(first) = levels.first_mut() {
-            order.iter().enumerate().for_each(|(spot, node)| first.links[2 * spot] = *node);
+            for spot in 0..order.len() {
+                let back = (first.links[3 * spot + 1] & BACK) as usize;
+                (first.links[3 * spot], first.links[3 * spot + 2]) = (order[spot], order[spot - back]);
+            }
         }
         Self { levels, nodes: forest.nodes(), diameter: forest.diameter_length() }
     }
@@ -125,7 +132,7 @@ impl Pieces {
 impl Level {
     /// Number of spots.
     pub fn spots(&self) -> usize {
-        self.links.len() / 2
+        self.links.len() / 3
     }
 
     fn factors(&self, lambda: f64, lowest: bool) -> Factors {
@@ -140,15 +147,15 @@ impl Level {
         }
         let mut collect = Vec::new();
         let mut depths: Vec<f64> = Vec::new();
-        for piece in self.pieces.chunks(3).take(self.open) {
+        for piece in self.pieces.chunks(4).take(self.open) {
             let (from, end) = (piece[0] as usize, piece[1] as usize);
             depths.clear();
             for s in from..end {
-                let back = (self.links[2 * s + 1] & BACK) as usize;
+                let back = (self.links[3 * s + 1] & BACK) as usize;
                 let above = if back == 0 { 0.0 } else { depths[s - from - back] };
                 depths.push(above + self.lengths[s]);
             }
-            let bottom = (from..end).find(|s| self.links[2 * s + 1] & BOTTOM != 0);
+            let bottom = (from..end).find(|s| self.links[3 * s + 1] & BOTTOM != 0);
             // Seen from the bottom, less what comes by p: the way back to the path, along it, and what lies above is not counted twice.
             let seen = |far: f64, turn: u32| match (bottom, turn) {
                 (Some(b), turn) if turn != NONE => {
@@ -159,7 +166,7 @@ impl Level {
                 _ => 0.0,
             };
             for s in from..end {
-                let back = (self.links[2 * s + 1] & BACK) as usize;
+                let back = (self.links[3 * s + 1] & BACK) as usize;
                 let depth = depths[s - from];
                 if lowest {
                     collect.extend([decay(depth), seen(depth, self.turns[s])].map(|x| x as f32));
@@ -280,8 +287,11 @@ impl Cut {
         let mut path: Vec<u32> = Vec::new();
         let (mut node, mut held) = (top, 0);
         loop {
-            let small: usize =
-                shape.below(node).filter(|c| shape.is_small(*c)).map(|c| shape.sizes[c as usize] as usize).sum();
+            let small: usize = shape
+                .below(node)
+                .filter(|c| shape.is_small(*c))
+                .map(|c| shape.sizes[c as usize] as usize)
+                .sum();
             let fat = small + 1 > MOST;
             if held + 1 + if fat { 0 } else { small } > MOST {
                 from = self.stretch(shape, &path, from, true, true);
@@ -393,18 +403,16 @@ impl Cut {
         let all = 0..self.paths.len();
         let open: Vec<usize> = all.clone().filter(|p| self.is_open(*p)).collect();
         debug_assert!(!top || open.is_empty());
-        let list: Vec<usize> = order
-            .iter()
-            .map(|o| open[*o as usize])
-            .chain(all.filter(|p| !self.is_open(*p)))
-            .collect();
-        // Where a piece stands, which is its spot above.
+        let mut list: Vec<usize> =
+            order.iter().map(|o| open[*o as usize]).chain(all.filter(|p| !self.is_open(*p))).collect();
+        // The spot that a piece is above.
         let mut spot_above = vec![NONE; self.paths.len()];
-        list.iter().enumerate().for_each(|(at, p)| spot_above[*p] = at as u32);
+        order.iter().enumerate().for_each(|(at, o)| spot_above[open[*o as usize]] = at as u32);
+        list.sort_by_key(|p| (!self.is_open(*p), std::cmp::Reverse(self.starts[*p + 1] - self.starts[*p])));
         let n = self.members.len();
         let mut level = Level {
-            links: Vec::with_capacity(2 * n),
-            pieces: Vec::with_capacity(3 * list.len()),
+            links: Vec::with_capacity(3 * n),
+            pieces: Vec::with_capacity(4 * list.len()),
             open: open.len(),
             lengths: Vec::with_capacity(n),
             roots: Vec::with_capacity(n),
@@ -418,7 +426,7 @@ impl Cut {
                 NONE => NONE,
                 node => spot_above[self.piece_of[node as usize] as usize],
             };
-            level.pieces.extend([from as u32, (from + range.len()) as u32, above]);
+            level.pieces.extend([from as u32, (from + range.len()) as u32, spot_above[p], above]);
             for m in range.clone() {
                 let (node, place) = (self.members[m], (m - range.start) as u32);
                 let back = self.back[m];
@@ -431,13 +439,14 @@ impl Cut {
                     level.turns[spots.len() - back as usize]
                 };
                 let bottom = if self.bottoms[p] == node { BOTTOM } else { 0 };
-                level.links.extend([spots.len() as u32, back | bottom]);
+                let spot = spots.len() as u32;
+                level.links.extend([spot, back | bottom, spot - back]);
                 level.turns.push(turn);
                 level.lengths.push(tree.lengths[node as usize]);
                 level.roots.push(tree.parents[node as usize] == NONE);
                 spots.push(node);
             }
-            mark(&mut level.links[2 * from..]);
+            mark(&mut level.links[3 * from..]);
         }
         (level, spots)
     }
@@ -445,12 +454,19 @@ impl Cut {
 
 /// Sets the bits of a piece's links that say how sums are handed up, member by member from the last.
 pub fn mark(links: &mut [u32]) {
-    for place in (0..links.len() / 2).rev() {
-        let back = (links[2 * place + 1] & BACK) as usize;
+    for place in (0..links.len() / 3).rev() {
+        let link = links[3 * place + 1];
+        if link & BOTTOM != 0 {
+            links[3 * place + 1] |= HELD;
+        }
+        let back = (link & BACK) as usize;
+        if back > 0 {
+            links[3 * (place - back) + 1] |= HELD;
+        }
         if back > 1 {
-            let parent = 2 * (place - back) + 1;
+            let parent = 3 * (place - back) + 1;
             if links[parent] & PARTIAL == 0 {
-                links[2 * place + 1] |= FIRST;
+                links[3 * place + 1] |= FIRST;
                 links[parent] |= PARTIAL;
             }
         }

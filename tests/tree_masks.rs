@@ -259,6 +259,33 @@ fn large_trees_come_out_on_every_device() {
     }
 }
 
+/// Large enough for rows to be put in order before the sweeps of a sum of exponentials.
+#[test]
+fn rows_put_in_order_come_back() {
+    let forest = random_tree(70_000, 6).expect("made");
+    let x = wide(70_000 * 4, 8);
+    let pieces = Pieces::new(&forest);
+    assert!(pieces.is_scattered());
+    let mask = TreeMask::smooth(forest.clone(), Arc::new(|d| 1.0 / (1.0 + d))).expect("sound");
+    let terms = mask.fit().expect("a sum").terms.clone();
+    assert!(terms.len() > 2);
+    let mut expected = vec![0.0; x.len()];
+    for (weight, rate) in terms {
+        let sum = oracle::exponential(&forest, rate, &x, 4).expect("sound");
+        expected.iter_mut().zip(sum).for_each(|(e, s)| *e += weight * s);
+    }
+    for (device, backend) in devices() {
+        let error = elementwise(&applied(backend.as_ref(), &mask, &x, 4), &expected).0;
+        assert!(error < 2e-6, "{device}: {error:.2e}");
+    }
+    let along = forest.renumbered(&pieces.order()).expect("an order");
+    assert!(!Pieces::new(&along).is_scattered());
+    let (old, new) = (oracle::distances_from(&forest, pieces.order()[5]), oracle::distances_from(&along, 5));
+    assert!(pieces.order().iter().zip(new).all(|(node, d)| old[*node as usize] == d), "the same distances");
+    forest.renumbered(&[0; 70_000]).expect_err("one node twice");
+    forest.renumbered(&[1, 0]).expect_err("too few");
+}
+
 struct File(BTreeMap<String, Array>);
 
 impl File {

@@ -239,15 +239,11 @@ impl TreeMask {
         super::operator::check(self, x)?;
         match &self.rule {
             Rule::Exponential { pieces, factors, .. } => {
-                Sweeps::new(graph, pieces)?.record(graph, factors, x, 1.0, None)
+                Sweeps::new(graph, pieces, 1)?.record(graph, [(1.0, factors.as_slice())], x)
             }
             Rule::Smooth { sum, pieces, factors, .. } => {
-                let sweeps = Sweeps::new(graph, pieces)?;
-                let mut out = None;
-                for ((weight, _), factors) in sum.terms.iter().zip(factors) {
-                    out = Some(sweeps.record(graph, factors, x, *weight, out)?);
-                }
-                Ok(out.unwrap_or(x))
+                let terms = sum.terms.iter().map(|term| term.0).zip(factors.iter().map(Vec::as_slice));
+                Sweeps::new(graph, pieces, sum.terms.len())?.record(graph, terms, x)
             }
             Rule::Balls { rows, .. } => rows.record(graph, x),
             Rule::Cuts { f, plan } => plan.record(graph, f, x),

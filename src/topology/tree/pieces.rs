@@ -115,6 +115,26 @@ impl Pieces {
         self.diameter
     }
 
+    /// The nodes in the order of the lowest level's spots: a forest whose nodes are numbered like this ([`Forest::renumbered`]) is swept
+    /// from one end of memory to the other. With numbers at random every row of every sweep is fetched by itself, which takes three times
+    /// as long where the rows do not fit the caches (measured at 10⁶ nodes of 8 channels).
+    pub fn order(&self) -> Vec<u32> {
+        self.levels.first().map_or_else(Vec::new, |level| level.links.chunks(3).map(|link| link[0]).collect())
+    }
+
+    /// Whether the nodes of pieces lie so far apart in so large a forest that several sweeps had better put the rows in order first. For
+    /// one sweep that costs as much as it saves.
+    pub fn is_scattered(&self) -> bool {
+        const LARGE: usize = 1 << 16;
+        /// Nodes that one page of memory holds, about.
+        const NEAR: u32 = 128;
+        let Some(level) = self.levels.first().filter(|_| self.nodes >= LARGE) else { return false };
+        let mut nodes = level.links.chunks(3).map(|link| link[0]);
+        let mut last = nodes.next().unwrap_or(0);
+        let far = nodes.filter(|node| node.abs_diff(std::mem::replace(&mut last, *node)) > NEAR).count();
+        4 * far > self.nodes
+    }
+
     /// The numbers of every level for exp(−λ d), computed in f64.
     ///
     /// Errors: [`Error::Value`] for λ that is not finite, or negative: this form cancels then.

@@ -20,6 +20,9 @@ use wgattn::topology::{Forest, NONE, Network};
 
 mod support;
 
+/// A weight by distance.
+type Weight = fn(f64) -> f64;
+
 /// The CPU and every adapter, opened once.
 fn devices() -> &'static [(String, Arc<dyn Backend>)] {
     static DEVICES: OnceLock<Vec<(String, Arc<dyn Backend>)>> = OnceLock::new();
@@ -394,7 +397,7 @@ fn stored_masks_of_any_distance_come_out_both_ways() {
 
 #[test]
 fn any_function_of_the_distance_comes_out_on_all_shapes() {
-    let tables: [(&str, fn(f64) -> f64); 4] = [
+    let tables: [(&str, Weight); 4] = [
         ("falling", |d| (-0.2 * d).exp()),
         ("three steps", |d| f64::from(u8::from(d <= 3.0))),
         ("signs", |d| (0.8 * d).cos()),
@@ -472,7 +475,7 @@ fn weights_and_matrices_are_the_definition() {
 
 #[test]
 fn smooth_masks_are_as_good_as_their_fit_says() {
-    let profiles: [(&str, fn(f64) -> f64); 4] = [
+    let profiles: [(&str, Weight); 4] = [
         ("1/(1+d)", |d| 1.0 / (1.0 + d)),
         ("(1+d)^-2", |d| (1.0 + d).powi(-2)),
         ("exp(-sqrt d)", |d| (-d.sqrt()).exp()),
@@ -513,7 +516,7 @@ fn smooth_masks_are_as_good_as_their_fit_says() {
 /// Largest relative errors of the method's table (2.6d), or better; what is rounding there may be a few roundings more here.
 #[test]
 fn sums_of_exponentials_reach_the_known_errors() {
-    let rules: [(&str, fn(f64) -> f64, [f64; 3]); 4] = [
+    let rules: [(&str, Weight, [f64; 3]); 4] = [
         ("1/(1+d)", |d| 1.0 / (1.0 + d), [1e-13, 1e-13, 1e-13]),
         ("(1+d)^-2", |d| (1.0 + d).powi(-2), [1e-13, 1e-13, 1e-13]),
         ("exp(-sqrt d)", |d| (-d.sqrt()).exp(), [1e-13, 1e-13, 8.5e-6]),

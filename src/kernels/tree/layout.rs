@@ -98,7 +98,7 @@ pub(super) fn some_pieces(d: &Dims) -> HostData {
         let part = share(k, g, n);
         // Those with rows above are the first.
         let own = if k < m { m - 1 - k } else { u32::MAX };
-        [part.start, part.end, own, if k % 5 == 0 { u32::MAX } else { (k * 7 + 3) % m.max(1) }]
+        [part.start, part.end, own, if k.is_multiple_of(5) { u32::MAX } else { (k * 7 + 3) % m.max(1) }]
     };
     HostData::U32((0..g).flat_map(one).collect())
 }
@@ -128,7 +128,7 @@ pub(super) fn some_links(d: &Dims) -> HostData {
 
 /// A rearrangement of rows.
 fn row_of(spot: u32, n: u32) -> u32 {
-    let step = [5_u32, 7, 11, 13].into_iter().find(|s| n % s != 0).unwrap_or(1);
+    let step = [5_u32, 7, 11, 13].into_iter().find(|s| !n.is_multiple_of(*s)).unwrap_or(1);
     ((u64::from(spot) * u64::from(step) + 2) % u64::from(n)) as u32
 }
 

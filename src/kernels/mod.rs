@@ -52,6 +52,8 @@ kernels! {
     graph { spmm, chebyshev_step, chebyshev, stencil_step, graph_attention, join_heads, segment_mean; csr, steps }
     /// Masks by distance between nodes: products and attention on packed distances.
     distance { distance_product, distance_attention; pairs }
+    /// Sums over the nodes of trees by distance.
+    tree { tree_collect, tree_spread, tree_gather; hankel, layout, sweeps }
     /// Attention forms whose cost is all pairs of tokens.
     attention {
         attention_rows, attention_merge, exact_attention, exact_row, key_moments, key_moments_part, exact_attention_whitened,

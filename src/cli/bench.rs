@@ -1,5 +1,7 @@
 //! `wgattn bench`: times kernels as users run them, beside the device's own peaks and the error against f64.
 
+mod graphs;
+
 use super::{Failure, Outcome, notice, open_device, print_line, unwritten};
 use crate::backend::{Backend, DeviceKind};
 use crate::bench::{self, LARGE, MaskedPoint, Options, Peaks, Point, Row, Scaling, fourier_slope, measure};
@@ -16,7 +18,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Part of a kernel's name (`probe` for the probes themselves), `scaling` for time and memory of Nyström attention over tokens,
-    /// or `masked` for both ways of masked attention over tokens
+    /// `masked` for both ways of masked attention over tokens, or `graph` for masks on graphs and trees
     filter: Option<String>,
     /// auto, cpu, or the index, name or backend of an adapter (see `wgattn devices`)
     #[arg(long, default_value = "auto")]
@@ -65,6 +67,9 @@ pub(super) fn run(args: &Args) -> Outcome {
     }
     if args.filter.as_deref() == Some("masked") {
         return masked(args);
+    }
+    if args.filter.as_deref() == Some("graph") {
+        return graphs::run(args);
     }
     let cases = bench::select(args.filter.as_deref(), args.case.as_deref());
     if cases.is_empty() {

@@ -1,4 +1,5 @@
-//! What a tree mask costs over the number of nodes: time of one product, and how far it is from what the device could do.
+//! What a mask on a network or tree costs over the number of nodes: time and memory of one product, and how far it is from what the
+//! device could do.
 
 use super::measure::{Options, StepWork, clocked, repeat, steps};
 use super::peaks::{Bound, Peaks};
@@ -6,36 +7,43 @@ use super::stats::{Summary, log_log_slope, rate};
 use crate::backend::{Backend, DeviceKind, Stopwatch};
 use crate::error::Result;
 use crate::graph::Graph;
-use crate::mask::{MaskOperator as _, TreeMask, TreePath};
+use crate::mask::MaskOperator;
 use crate::random::philox;
 use crate::tensor::{DType, HostTensor, Tensor};
 
-/// One forest on one device.
+/// One mask on one device.
 #[derive(Clone, Debug)]
-pub struct TreePoint {
+pub struct OperatorPoint {
     /// Nodes.
     pub nodes: u32,
     /// Channels of the product.
     pub channels: u32,
-    /// How the mask is computed.
-    pub path: TreePath,
+    /// What the mask says of itself.
+    pub mask: String,
     /// Dispatches, expansions counted by their steps.
     pub dispatches: usize,
     /// Seconds of one product by the device's clock, or the host's.
     pub seconds: Summary,
     /// Processor seconds, where the device computes on the CPU.
     pub cpu_seconds: Option<Summary>,
-    /// Seconds of laying the tree out and compiling, once for a forest.
+    /// Bytes that the program holds, inputs and outputs included.
+    pub memory: u64,
+    /// Seconds of recording the mask and compiling, once for a network.
     pub first_seconds: f64,
     /// Work and words of every step; `None` where there are no variants to say.
     pub steps: Option<Vec<StepWork>>,
 }
 
-impl TreePoint {
+impl OperatorPoint {
     /// Compiles and times one product of `channels` channels with a mask.
     ///
     /// Errors: as compiling and running.
-    pub fn measure(backend: &dyn Backend, mask: &TreeMask, channels: u32, options: Options) -> Result<Self> {
+    pub fn measure(
+        backend: &dyn Backend,
+        mask: &dyn MaskOperator,
+        channels: u32,
+        options: Options,
+    ) -> Result<Self> {
         let first = Stopwatch::start();
         let (graph, x, _) = product(mask, channels)?;
         let mut program = backend.compile(&graph)?;
@@ -43,6 +51,7 @@ impl TreePoint {
         program.run()?;
         let first_seconds = first.seconds().0;
         let (_, steps) = steps(program.as_mut())?;
+        let memory = program.memory();
         let bursts = repeat(program.as_mut(), options)?;
         let (_, seconds) = clocked(&bursts);
         let cpu: Vec<f64> = bursts.iter().map(|b| b.cpu_seconds).collect();
@@ -51,7 +60,8 @@ impl TreePoint {
         Ok(Self {
             nodes: mask.tokens(),
             channels,
-            path: mask.path(),
+            mask: mask.describe(),
+            memory: memory.external + memory.beyond_inputs_and_outputs(),
             dispatches: program.schedule().steps.len(),
             seconds: Summary::of(&seconds).unwrap_or(nothing),
             cpu_seconds: Summary::of(&cpu).filter(|_| on_cpu),
@@ -81,8 +91,8 @@ impl TreePoint {
 /// read.
 ///
 /// Errors: as recording the mask.
-pub fn product(mask: &TreeMask, channels: u32) -> Result<(Graph, Tensor, Tensor)> {
-    let mut graph = Graph::new("tree mask");
+pub fn product(mask: &dyn MaskOperator, channels: u32) -> Result<(Graph, Tensor, Tensor)> {
+    let mut graph = Graph::new("mask");
     let x = graph.input("x", [1, 1, mask.tokens(), channels], DType::F32);
     let out = mask.apply(&mut graph, x)?;
     graph.output(out)?;

@@ -1,6 +1,7 @@
 //! What undo goes through and a session saves: settings, the clicked pixel and the painted masks.
 
 use super::mask::MaskDocument;
+use super::networks::Cuts;
 use super::settings::Settings;
 use glam::UVec2;
 use serde::{Deserialize, Serialize};
@@ -15,12 +16,21 @@ pub struct Document {
     pub query: [u32; 2],
     /// Painted masks.
     pub mask: MaskDocument,
+    /// What diffusions are cut off from, and linked to, on the picture.
+    pub cuts: Cuts,
 }
 
 impl Document {
     /// Clicked pixel.
     pub fn query(&self) -> UVec2 {
         UVec2::from_array(self.query)
+    }
+
+    /// Whether the engine finds the same for both: what views work out themselves does not count.
+    pub fn maps_as(&self, other: &Self) -> bool {
+        let (a, b) = (&self.settings, &other.settings);
+        let settings = (&a.compute, &a.look, &a.device) == (&b.compute, &b.look, &b.device);
+        settings && (self.query, &self.mask) == (other.query, &other.mask)
     }
 }
 

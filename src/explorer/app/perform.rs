@@ -75,6 +75,7 @@ impl App {
                 self.paste_asked = Some(Instant::now());
             }
             Action::Reload => {
+                self.views.iter_mut().for_each(|view| view.reload());
                 let what = self.sources.get(self.source).cloned();
                 self.open_source(ctx, what.as_deref());
             }

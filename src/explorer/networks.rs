@@ -211,20 +211,11 @@ pub struct TreeSettings {
     pub corners: bool,
     /// In which parts the sweeps are shown.
     pub by: SweepBy,
-    /// Parts of the sweeps that are done; more than there are = all.
-    pub step: u32,
 }
 
 impl Default for TreeSettings {
     fn default() -> Self {
-        Self {
-            of: TreeOf::Picture,
-            rate: 0.15,
-            sensitivity: 20.0,
-            corners: true,
-            by: SweepBy::HeavyPaths,
-            step: u32::MAX,
-        }
+        Self { of: TreeOf::Picture, rate: 0.15, sensitivity: 20.0, corners: true, by: SweepBy::HeavyPaths }
     }
 }
 

@@ -15,6 +15,8 @@ pub mod picture;
 mod plots;
 mod relative_mask;
 mod schedule;
+mod tokens;
+mod tree;
 
 use super::canvas::Canvas;
 use super::mask::MaskDocument;
@@ -114,6 +116,7 @@ pub fn views() -> Vec<Box<dyn View>> {
         Box::new(mask_topology::MaskTopology::default()),
         Box::<relative_mask::RelativeMask>::default(),
         Box::<network::NetworkView>::default(),
+        Box::<tree::TreeView>::default(),
     ]
 }
 

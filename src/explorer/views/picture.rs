@@ -4,6 +4,7 @@ use super::ViewContext;
 use crate::explorer::canvas::{Drag, Placed, WHOLE};
 use crate::explorer::snapshot::{Layer, LayerId, Snapshot};
 use crate::numbers::significant;
+use crate::vision::grid::TokenGrid;
 use eframe::egui::{self, Align2, Color32, FontId, Mesh, Pos2, Rect, Shape, Stroke, StrokeKind, pos2, vec2};
 use glam::{DVec2, UVec2};
 
@@ -81,7 +82,7 @@ fn draw_layers(
 ) {
     let look = &context.settings.look;
     let (opacity, smooth) = (look.opacity.clamp(0.0, 1.0), look.smooth);
-    let over = grid_rect(snapshot, placed);
+    let over = grid_rect(&snapshot.grid, placed);
     let kept = context.canvas.reference.clone().filter(|_| context.canvas.show_reference);
     let found = layers.iter().filter_map(|id| match (&kept, id) {
         (Some(reference), LayerId::Map | LayerId::Head(_)) => Some(reference),
@@ -112,8 +113,7 @@ fn draw_layers(
 }
 
 /// Where the token grid lies on screen. Its last cells may reach beyond the photograph.
-fn grid_rect(snapshot: &Snapshot, placed: &Placed) -> Rect {
-    let grid = &snapshot.grid;
+pub(super) fn grid_rect(grid: &TokenGrid, placed: &Placed) -> Rect {
     let size = DVec2::new(grid.cols() as f64, grid.rows() as f64) * grid.effective_stride();
     Rect::from_min_max(placed.to_screen(DVec2::ZERO), placed.to_screen(size))
 }

@@ -3,17 +3,14 @@
 use eframe::egui;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
 
 /// An answer with its question.
 #[derive(Clone, Debug)]
-pub(super) struct Answered<K, V> {
+struct Answered<K, V> {
     /// What was asked.
-    pub(super) key: K,
+    key: K,
     /// What was found; an error is one line for the user.
-    pub(super) value: Result<Arc<V>, String>,
-    /// How long it took.
-    pub(super) took: Duration,
+    value: Result<Arc<V>, String>,
 }
 
 /// What both sides share.
@@ -69,7 +66,7 @@ impl<K: Clone + PartialEq + Send + 'static, V: Send + Sync + 'static> Background
             let begun = std::thread::Builder::new().name("view".into()).spawn(move || run(&theirs, work));
             if let Err(error) = begun {
                 let value = Err(format!("the system gives no thread: {error}"));
-                self.found = Some(Answered { key: key.clone(), value, took: Duration::ZERO });
+                self.found = Some(Answered { key: key.clone(), value });
             }
         }
         self.asked = Some(key.clone());
@@ -90,11 +87,6 @@ impl<K: Clone + PartialEq + Send + 'static, V: Send + Sync + 'static> Background
         }
     }
 
-    /// The last answer, of the last question or of one before.
-    pub(super) fn answer(&self) -> Option<&Answered<K, V>> {
-        self.found.as_ref()
-    }
-
     /// The last value there was.
     pub(super) fn shown(&self) -> Option<&Arc<V>> {
         self.shown.as_ref()
@@ -109,11 +101,6 @@ impl<K: Clone + PartialEq + Send + 'static, V: Send + Sync + 'static> Background
     /// Whether the last question has no answer yet.
     pub(super) fn is_busy(&self) -> bool {
         self.asked.is_some() && self.asked.as_ref() != self.found.as_ref().map(|found| &found.key)
-    }
-
-    /// Forgets what was asked, so that the same is asked again: a file may have changed.
-    pub(super) fn forget(&mut self) {
-        self.asked = None;
     }
 }
 
@@ -134,7 +121,6 @@ fn run<K: Clone, V>(shared: &Shared<K, V>, mut work: Work<K, V>) {
         };
         shared.newer.store(false, Ordering::Release);
         drop(place);
-        let since = Instant::now();
         let go_on = || !shared.newer.load(Ordering::Acquire);
         // A fault of ours must not leave the view waiting for ever.
         let life = std::panic::AssertUnwindSafe(|| work(&key, &go_on));
@@ -142,7 +128,7 @@ fn run<K: Clone, V>(shared: &Shared<K, V>, mut work: Work<K, V>) {
             .unwrap_or_else(|_| Some(Err("an internal fault: change a setting to try again".into())));
         let Some(value) = value else { continue };
         if let Ok(mut place) = shared.place.lock() {
-            place.answer = Some(Answered { key, value: value.map(Arc::new), took: since.elapsed() });
+            place.answer = Some(Answered { key, value: value.map(Arc::new) });
         }
         ctx.request_repaint();
     }
@@ -162,6 +148,7 @@ impl<K, V> Drop for Background<K, V> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::{Duration, Instant};
 
     fn wait<K: Clone + PartialEq + Send + 'static, V: Send + Sync + 'static>(it: &mut Background<K, V>) {
         let since = Instant::now();

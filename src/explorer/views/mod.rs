@@ -5,6 +5,7 @@
 mod attention;
 mod compare;
 mod convergence;
+mod diffusion;
 mod distances;
 mod edges;
 mod landmarks;
@@ -115,6 +116,7 @@ pub fn views() -> Vec<Box<dyn View>> {
         Box::<parity::ParityView>::default(),
         Box::new(mask_topology::MaskTopology::default()),
         Box::<relative_mask::RelativeMask>::default(),
+        Box::<diffusion::DiffusionView>::default(),
         Box::<network::NetworkView>::default(),
         Box::<tree::TreeView>::default(),
     ]

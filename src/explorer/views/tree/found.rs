@@ -1,6 +1,6 @@
 //! A tree and its two sweeps: which nodes are done after how many parts, and what they hold.
 
-use crate::explorer::networks::{NetworkSettings, SweepBy, TreeOf, TreeSettings};
+use crate::explorer::networks::{NetworkSettings, SweepBy, TreeSettings};
 use crate::explorer::views::network::found::{Plan, plan};
 use crate::explorer::views::tokens::Shot;
 use crate::topology::build::{Extreme, Picture, Reach, spanning_forest};
@@ -36,8 +36,6 @@ pub(super) struct Trunk {
     pub(super) depths: Vec<u32>,
     /// The network it spans, where it is none of a picture.
     pub(super) plan: Option<Plan>,
-    /// Names this tree for pictures that are made of it.
-    pub(super) number: u64,
 }
 
 /// Answer.
@@ -78,7 +76,7 @@ impl Finder {
         let trunk = match &self.trunk {
             Some((found, trunk)) if *found == key => Arc::clone(trunk),
             _ => {
-                let made = grow(asked, self.count, go_on);
+                let made = grow(asked, go_on);
                 if !go_on() {
                     return None;
                 }
@@ -106,7 +104,7 @@ impl Finder {
     }
 }
 
-fn grow(asked: &Question, number: u64, go_on: &dyn Fn() -> bool) -> Result<Trunk, String> {
+fn grow(asked: &Question, go_on: &dyn Fn() -> bool) -> Result<Trunk, String> {
     let settings = &asked.settings;
     let told = |e: crate::error::Error| e.to_string();
     let (forest, plan) = match &asked.ground {
@@ -130,7 +128,7 @@ fn grow(asked: &Question, number: u64, go_on: &dyn Fn() -> bool) -> Result<Trunk
             (Forest::from_parents(spanning.parents(), None).map_err(told)?, Some(plan))
         }
     };
-    Ok(Trunk { paths: HeavyPaths::new(&forest), depths: forest.depths(), forest, plan, number })
+    Ok(Trunk { paths: HeavyPaths::new(&forest), depths: forest.depths(), forest, plan })
 }
 
 /// Where a sweep is.
@@ -254,7 +252,7 @@ impl Parts<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::explorer::networks::{Shape, Source};
+    use crate::explorer::networks::{Shape, Source, TreeOf};
 
     fn found(nodes: u32, query: u32) -> Found {
         let network =

@@ -4,7 +4,7 @@ mod explorer_driver;
 
 use eframe::egui::{self, Key, Modifiers, PointerButton, Pos2, pos2, vec2};
 use egui_kittest::Harness;
-use egui_kittest::kittest::Queryable as _;
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use explorer_driver::{click, drawn, file, open, settle};
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -63,8 +63,13 @@ fn drag(harness: &mut Harness<'_, App>, from: Pos2, to: Pos2) {
 /// The value of a figure: what stands behind its caption.
 fn figure(harness: &Harness<'_, App>, caption: &str) -> String {
     let start = format!("{caption}: ");
-    let found = harness.query_all_by(|node| node.label().is_some_and(|label| label.starts_with(&start)));
-    let labels: Vec<String> = found.filter_map(|node| node.accesskit_node().label()).collect();
+    let words = |node: &egui_kittest::Node<'_>| {
+        let node = node.accesskit_node();
+        node.value().or_else(|| node.label())
+    };
+    let found = harness.query_all_by_label_contains(&start);
+    let labels: Vec<String> =
+        found.filter_map(|node| words(&node)).filter(|l| l.starts_with(&start)).collect();
     let first = labels.first().unwrap_or_else(|| panic!("no figure {caption}"));
     first[start.len()..].to_string()
 }
@@ -186,6 +191,20 @@ fn nodes_are_chosen_and_dragged_and_undo_puts_them_back() {
     assert!(network(&mut harness).moved.is_empty());
 }
 
+/// A file as a desktop drops it.
+#[derive(Debug)]
+struct Dropped(PathBuf);
+
+impl egui::DroppedFile for Dropped {
+    fn path(&self) -> &std::path::Path {
+        &self.0
+    }
+
+    fn bytes(&self) -> Result<Vec<u8>, String> {
+        std::fs::read(&self.0).map_err(|e| e.to_string())
+    }
+}
+
 #[test]
 fn files_are_opened_by_the_menu_and_by_dropping_and_bad_ones_are_told() {
     let csv = file("friends.csv");
@@ -200,7 +219,7 @@ fn files_are_opened_by_the_menu_and_by_dropping_and_bad_ones_are_told() {
     )
     .expect("written");
     let mut harness = view("attention", WIDE);
-    harness.input_mut().dropped_files.push(egui::DroppedFile::from_path(csv.clone()));
+    harness.input_mut().dropped_files.push(std::sync::Arc::new(Dropped(csv)));
     settle(&mut harness);
     assert_eq!(number(&harness, "Nodes"), 5.0);
     assert_eq!(number(&harness, "Components"), 2.0);

@@ -5,8 +5,10 @@
 //! (method: topological masking, 1.2). So a mask here is what multiplies channels, `[b, h, n, c]` → `[b, h, n, c]`, not a matrix.
 //!
 //! * [`RelativeTable`] and [`Toeplitz`]: weights by relative position on grids, by FFT.
+//! * [`network`]: weights by nearness along the edges of a graph.
 //! * [`operator`]: the trait, and the combinations that stay fast.
 
+pub mod network;
 pub mod operator;
 pub mod spec;
 pub mod table;

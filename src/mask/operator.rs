@@ -90,7 +90,7 @@ pub trait MaskOperator: Debug + Send + Sync {
 /// A shared mask.
 pub type SharedMask = Arc<dyn MaskOperator>;
 
-fn check(mask: &dyn MaskOperator, x: Tensor) -> Result<()> {
+pub(super) fn check(mask: &dyn MaskOperator, x: Tensor) -> Result<()> {
     let shape = x.shape();
     let fits = shape.dims().len() == 4
         && x.dim(2) == mask.tokens()

@@ -139,7 +139,7 @@ pub fn power_series(network: &Network, a: &[f64]) -> Result<Vec<f64>> {
     Ok(sum)
 }
 
-pub(super) fn check_lambda(lambda: f64) -> Result<()> {
+pub(crate) fn check_lambda(lambda: f64) -> Result<()> {
     match (0.0..=1.0).contains(&lambda) {
         true => Ok(()),
         false => Err(Error::value("λ of a walk kernel", "0 to 1", lambda, "1 weighs all steps alike")),

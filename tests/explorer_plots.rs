@@ -175,6 +175,7 @@ fn snapshot(state: &RenderState) -> Snapshot {
         mask_weights: None,
         mask_way: None,
         guard: None,
+        diffusion: None,
         hidden_keys: None,
         sinks: Vec::new(),
         schedules: vec![made.schedule.clone()],

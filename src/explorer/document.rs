@@ -3,6 +3,7 @@
 use super::mask::MaskDocument;
 use super::networks::Cuts;
 use super::settings::Settings;
+use super::snapshot::Needs;
 use glam::UVec2;
 use serde::{Deserialize, Serialize};
 
@@ -27,10 +28,11 @@ impl Document {
     }
 
     /// Whether the engine finds the same for both: what views work out themselves does not count.
-    pub fn maps_as(&self, other: &Self) -> bool {
+    pub fn maps_as(&self, other: &Self, needs: Needs) -> bool {
         let (a, b) = (&self.settings, &other.settings);
         let settings = (&a.compute, &a.look, &a.device) == (&b.compute, &b.look, &b.device);
-        settings && (self.query, &self.mask) == (other.query, &other.mask)
+        let diffusion = (&a.networks.diffusion, &self.cuts) == (&b.networks.diffusion, &other.cuts);
+        settings && (self.query, &self.mask) == (other.query, &other.mask) && (diffusion || !needs.diffusion)
     }
 }
 

@@ -27,6 +27,7 @@ pub mod snapshot;
 pub mod status;
 pub mod textures;
 pub mod theme;
+mod tokens;
 pub mod tour;
 pub mod views;
 pub mod widgets;

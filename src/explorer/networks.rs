@@ -215,7 +215,7 @@ pub struct TreeSettings {
 
 impl Default for TreeSettings {
     fn default() -> Self {
-        Self { of: TreeOf::Picture, rate: 0.15, sensitivity: 20.0, corners: true, by: SweepBy::HeavyPaths }
+        Self { of: TreeOf::Picture, rate: 0.06, sensitivity: 20.0, corners: true, by: SweepBy::HeavyPaths }
     }
 }
 

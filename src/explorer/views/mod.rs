@@ -16,7 +16,6 @@ pub mod picture;
 mod plots;
 mod relative_mask;
 mod schedule;
-mod tokens;
 mod tree;
 
 use super::canvas::Canvas;

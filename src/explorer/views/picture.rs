@@ -3,10 +3,12 @@
 use super::ViewContext;
 use crate::explorer::canvas::{Drag, Placed, WHOLE};
 use crate::explorer::snapshot::{Layer, LayerId, Snapshot};
+use crate::explorer::tokens::Shot;
 use crate::numbers::significant;
 use crate::vision::grid::TokenGrid;
 use eframe::egui::{self, Align2, Color32, FontId, Mesh, Pos2, Rect, Shape, Stroke, StrokeKind, pos2, vec2};
 use glam::{DVec2, UVec2};
+use std::sync::Arc;
 
 /// Draws the photograph with layers over it into all of `ui`, and lets the pointer pan, zoom and choose the query.
 /// `None` where there is no photograph yet.
@@ -110,6 +112,19 @@ fn draw_layers(
     if let Some(layer) = shown.last() {
         context.canvas.texts.extend(colour_bar(painter, layer, kept.is_some()));
     }
+}
+
+/// The picture in sight with the tokens of the map, or with those that are set before there is one; `None` without a picture.
+pub(super) fn shot(context: &ViewContext<'_>) -> Option<Result<Shot, String>> {
+    let photo = Arc::clone(context.photo?);
+    let compute = &context.settings.compute;
+    let known = context.snapshot.filter(|s| s.grid.photo_size() == photo.size()).map(|s| s.grid.clone());
+    let grid = match known {
+        Some(grid) => Ok(grid),
+        None => TokenGrid::plan(photo.size(), compute.patch, compute.stride, compute.max_tokens)
+            .map_err(|e| e.to_string()),
+    };
+    Some(grid.map(|grid| Shot { photo, grid }))
 }
 
 /// Where the token grid lies on screen. Its last cells may reach beyond the photograph.

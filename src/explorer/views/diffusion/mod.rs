@@ -1,26 +1,24 @@
 //! A diffusion mask that flows over the picture from the clicked pixel, along like colours, round what was painted in its way, and over
 //! links that were drawn: the row alone, and the map under it.
 //!
-//! `found` works the row out on a thread of its own, `hand` is what the pointer does.
+//! The engine finds the row on its device; `hand` is what the pointer does.
 
-mod found;
 mod hand;
 
 use super::edges::{self, Cells, Lines};
 use super::network::{child, column, error, keys, laplacian, tabs, time, tolerance};
-use super::picture::{bar_of, caption, draw_marker, grid_rect, note, show_layer_in};
+use super::picture::{bar_of, caption, draw_marker, grid_rect, note, shot, show_layer_in};
 use super::plots::{self, Series};
-use super::tokens::Shot;
 use super::{TourPage, View, ViewContext};
-use crate::explorer::background::Background;
 use crate::explorer::canvas::{Drag, Placed, WHOLE};
 use crate::explorer::networks::{DiffusionSettings, limits};
 use crate::explorer::settings::Settings;
+use crate::explorer::snapshot::{Diffused, Needs};
 use crate::explorer::theme;
+use crate::explorer::tokens;
 use crate::explorer::widgets::{self, BarColours, Number};
 use crate::numbers::{grouped, percent, seconds, significant};
 use eframe::egui::{self, Color32, Rect, Stroke, vec2};
-use found::{Finder, Found, Question};
 use hand::{Hand, Tool};
 use std::sync::Arc;
 
@@ -39,29 +37,16 @@ const ROOMY: f32 = 620.0;
 const LARGE: f32 = 13.0;
 
 /// The view.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct DiffusionView {
     part: Part,
-    work: Background<Question, Found>,
+    /// The last row: it stays in sight until the next one comes.
+    last: Option<Arc<Result<Diffused, String>>>,
     hand: Hand,
     cells: [Cells; 2],
     /// Numbers of the product, by the numbers of row and map: texture keys.
     products: u64,
     product_of: Option<(u64, u64)>,
-}
-
-impl Default for DiffusionView {
-    fn default() -> Self {
-        let mut finder = Finder::default();
-        Self {
-            part: Part::default(),
-            work: Background::new(Box::new(move |asked, go_on| finder.answer(asked, go_on))),
-            hand: Hand::default(),
-            cells: Default::default(),
-            products: 0,
-            product_of: None,
-        }
-    }
 }
 
 impl View for DiffusionView {
@@ -97,15 +82,15 @@ impl View for DiffusionView {
         tolerance(ui, &mut settings.tolerance, usual.tolerance);
     }
 
-    fn is_busy(&self) -> bool {
-        self.work.is_busy()
+    fn needs(&self) -> Needs {
+        Needs { diffusion: true, ..Needs::default() }
     }
 
     fn ui(&mut self, ui: &mut egui::Ui, context: &mut ViewContext<'_>) {
         let space = ui.available_rect_before_wrap();
         ui.allocate_rect(space, egui::Sense::hover());
         ui.painter().rect_filled(space, 0.0, ui.visuals().extreme_bg_color);
-        let shot = match Shot::of(context) {
+        let shot = match shot(context) {
             None => return note(ui, space, "No picture yet. Open one with Ctrl+O, or drop a file here."),
             Some(Err(why)) => return note(ui, space, &why),
             Some(Ok(shot)) => shot,
@@ -119,15 +104,13 @@ impl View for DiffusionView {
         ui.painter().rect_filled(top, 0.0, ui.visuals().panel_fill);
         self.hand.toolbar(&mut child(ui, top.shrink2(vec2(8.0, 4.0))), context.cuts, photo);
 
-        let query = shot.grid.token_at(*context.query).unwrap_or(0) as u32;
-        let settings = context.settings.networks.diffusion.clone();
-        self.work.ask(ui.ctx(), Question { shot: shot.clone(), settings, query, cuts: context.cuts.clone() });
-        if let Some(why) = self.work.failure() {
-            return note(ui, rest, why);
+        if let Some(came) = context.snapshot.and_then(|s| s.diffusion.as_ref()) {
+            self.last = Some(Arc::clone(came));
         }
-        // The last row stays in sight until the next one comes, unless it is of other tokens.
-        let Some(found) = self.work.shown().filter(|found| found.shot.grid == shot.grid).cloned() else {
-            return note(ui, rest, "Spreading…");
+        let found = match self.last.clone().as_deref() {
+            Some(Err(why)) => return note(ui, rest, why),
+            Some(Ok(found)) if found.grid == shot.grid => found.clone(),
+            _ => return note(ui, rest, "Spreading…"),
         };
         let tall = rest.height() > 200.0;
         let (rest, foot) = rest.split_top_bottom_at_y(rest.bottom() - if tall { 44.0 } else { 0.0 });
@@ -165,7 +148,7 @@ impl DiffusionView {
         &mut self,
         ui: &mut egui::Ui,
         context: &mut ViewContext<'_>,
-        found: &Arc<Found>,
+        found: &Diffused,
         part: Part,
         space: Rect,
     ) {
@@ -185,8 +168,7 @@ impl DiffusionView {
         let look = context.settings.look.clone();
         let (colours, log) = (edges::colours(&look), look.log);
         // The map may still be that of another query.
-        let map =
-            context.snapshot.filter(|s| s.grid == found.shot.grid && s.query_token == found.query as usize);
+        let map = context.snapshot.filter(|s| s.grid == found.grid && s.query_token == found.query as usize);
         let number = match (part, map) {
             (Part::Row, _) => found.number << 1,
             (Part::Map, map) => {
@@ -198,10 +180,10 @@ impl DiffusionView {
             }
         };
         let weight = |token: usize| match part {
-            Part::Row => found.row[token],
+            Part::Row => f64::from(found.row[token]),
             Part::Map => {
                 let value = map.and_then(|map| map.row.fused.get(token)).copied().unwrap_or(0.0);
-                f64::from(value) * found.row[token]
+                f64::from(value) * f64::from(found.row[token])
             }
         };
         let largest = (0..found.row.len()).map(weight).fold(0.0, f64::max);
@@ -210,12 +192,18 @@ impl DiffusionView {
         let shows = part == Part::Row || (map.is_some() && largest > 0.0);
         if shows {
             let cells = &mut self.cells[usize::from(part == Part::Map)];
-            let texture = cells.texture(ui.ctx(), name, found.shot.sides(), (key, look.smooth), || {
-                let colour = |token| colours.at(edges::place(weight(token), largest, log).unwrap_or(0.0));
-                (0..found.row.len()).map(colour).collect()
-            });
+            let texture = cells.texture(
+                ui.ctx(),
+                name,
+                [found.grid.rows(), found.grid.cols()],
+                (key, look.smooth),
+                || {
+                    let colour = |token| colours.at(edges::place(weight(token), largest, log).unwrap_or(0.0));
+                    (0..found.row.len()).map(colour).collect()
+                },
+            );
             let tint = Color32::from_white_alpha((look.opacity.clamp(0.0, 1.0) * 255.0).round() as u8);
-            inside.image(texture, grid_rect(&found.shot.grid, &placed), WHOLE, tint);
+            inside.image(texture, grid_rect(&found.grid, &placed), WHOLE, tint);
         }
         over(ui, &inside, &placed, found, context);
         self.hand.draw(ui, &painter, &placed, context.cuts);
@@ -235,13 +223,18 @@ impl DiffusionView {
 }
 
 /// Edges where tokens are large, and obstacles.
-fn over(ui: &egui::Ui, painter: &egui::Painter, placed: &Placed, found: &Found, context: &ViewContext<'_>) {
-    let shot = &found.shot;
-    let side = shot.side_on_screen(placed);
+fn over(
+    ui: &egui::Ui,
+    painter: &egui::Painter,
+    placed: &Placed,
+    found: &Diffused,
+    context: &ViewContext<'_>,
+) {
+    let side = tokens::side_on_screen(&found.grid, placed);
     let clip = painter.clip_rect().expand(2.0 * side);
     if side >= LARGE {
         let (mut under, mut lines) = (Lines::default(), Lines::default());
-        let [rows, cols] = shot.sides();
+        let [rows, cols] = [found.grid.rows(), found.grid.cols()];
         // Only tokens in sight: a large picture has millions of edges.
         let range = |low: f32, high: f32, start: f32, most: usize| {
             let token = |x: f32| (((x - start) / side).floor().max(0.0) as usize).min(most);
@@ -256,7 +249,7 @@ fn over(ui: &egui::Ui, painter: &egui::Painter, placed: &Placed, found: &Found, 
                     if r.abs_diff(row) > 1 || c.abs_diff(col) > 1 || w < 0.004 {
                         continue;
                     }
-                    let ends = [i, j].map(|node| shot.on_screen(placed, node));
+                    let ends = [i, j].map(|node| tokens::on_screen(&found.grid, placed, node));
                     let (width, strength) = (0.6 + 1.8 * w.min(1.0), 40.0 + 190.0 * w.min(1.0));
                     under.add(
                         ends[0],
@@ -276,7 +269,7 @@ fn over(ui: &egui::Ui, painter: &egui::Painter, placed: &Placed, found: &Found, 
     }
     let (scrim, hatch) = theme::hidden(ui.visuals());
     for token in (0..found.blocked.len()).filter(|token| found.blocked[*token]) {
-        let Ok(rect) = shot.grid.token_rect(token) else { continue };
+        let Ok(rect) = found.grid.token_rect(token) else { continue };
         let rect = Rect::from_min_max(placed.to_screen(rect.min), placed.to_screen(rect.max));
         if rect.intersects(clip) {
             painter.rect_filled(rect, 0.0, scrim);
@@ -286,8 +279,7 @@ fn over(ui: &egui::Ui, painter: &egui::Painter, placed: &Placed, found: &Found, 
 }
 
 /// Figures of the row.
-fn facts(ui: &mut egui::Ui, context: &ViewContext<'_>, found: &Found) {
-    let settings = &context.settings.networks.diffusion;
+fn facts(ui: &mut egui::Ui, context: &ViewContext<'_>, found: &Diffused) {
     if found.blocked.get(found.query as usize) == Some(&true) {
         let words = "The query lies on an obstacle, which has no edges: it sees itself alone. Click elsewhere, or erase there.";
         ui.add(egui::Label::new(egui::RichText::new(words).color(ui.visuals().warn_fg_color)).wrap());
@@ -298,18 +290,23 @@ fn facts(ui: &mut egui::Ui, context: &ViewContext<'_>, found: &Found) {
             .on_hover_text("Products with the Laplacian that exp(−tL) takes");
         plots::figure(ui, "Error bound", format!("≤ {}", error(found.rest)))
             .on_hover_text("What the terms left out of the series add up to at most");
-        plots::figure(ui, "Tolerance", significant(settings.tolerance, 2));
-        plots::figure(ui, "Time", seconds(found.took.as_secs_f64()))
-            .on_hover_text("Series and products for this row, in f64 on the CPU");
-        plots::figure(ui, "Eigenvalues up to", significant(found.bound, 3))
-            .on_hover_text("A bound from the weights of edges");
-        let largest = found.row.iter().copied().fold(0.0, f64::max);
+        plots::figure(ui, "Tolerance", significant(found.settings.tolerance, 2));
+        let way = if found.stencil {
+            "by the stencil of the grid"
+        } else {
+            "by sparse rows, as links lead anywhere"
+        };
+        plots::figure(ui, "Time", seconds(found.seconds))
+            .on_hover_text(format!("This row alone, {way}, on {}", found.device));
+        plots::figure(ui, "Edges", grouped(found.network.entries() as f64 / 2.0))
+            .on_hover_text("Pairs of tokens that are joined");
+        let largest = found.row.iter().copied().fold(0.0, f32::max);
         let reached = found.row.iter().filter(|w| **w >= 0.01 * largest).count();
         plots::figure(ui, "Reached", percent(reached as f64 / found.row.len().max(1) as f64))
             .on_hover_text("Tokens with at least a hundredth of the greatest weight");
-        let under = context.canvas.hover.and_then(|pixel| found.shot.grid.token_at(pixel).ok());
+        let under = context.canvas.hover.and_then(|pixel| found.grid.token_at(pixel).ok());
         if let Some(weight) = under.and_then(|token| found.row.get(token)) {
-            plots::figure(ui, "Under the pointer", significant(*weight, 3));
+            plots::figure(ui, "Under the pointer", significant(f64::from(*weight), 3));
         }
     });
 }

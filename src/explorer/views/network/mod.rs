@@ -433,7 +433,7 @@ fn figures(ui: &mut egui::Ui, context: &ViewContext<'_>, found: &Found) {
                 .on_hover_text("A bound from the degrees alone");
         }
         for ((name, ..), row) in PANELS.iter().zip(&found.rows) {
-            plots::figure(ui, name, seconds(row.took.as_secs_f64()))
+            plots::figure(ui, &format!("{name}, time"), seconds(row.took.as_secs_f64()))
                 .on_hover_text("Time for the query's row, in f64 on the CPU");
         }
     });

@@ -183,7 +183,7 @@ pub(in crate::explorer::views) fn draw(
 
 /// Radius of nodes in a panel.
 pub(in crate::explorer::views) fn radius(space: Rect, nodes: usize) -> f32 {
-    (0.22 * (space.area() / nodes.max(1) as f32).sqrt()).clamp(1.6, 8.0)
+    (0.18 * (space.area() / nodes.max(1) as f32).sqrt()).clamp(1.6, 8.0)
 }
 
 /// What there is to tell of a node, over a panel.

@@ -1,8 +1,8 @@
 //! A tree and its two sweeps: which nodes are done after how many parts, and what they hold.
 
 use crate::explorer::networks::{NetworkSettings, SweepBy, TreeSettings};
+use crate::explorer::tokens::Shot;
 use crate::explorer::views::network::found::{Plan, plan};
-use crate::explorer::views::tokens::Shot;
 use crate::topology::build::{Extreme, Picture, Reach, spanning_forest};
 use crate::topology::tree::{HeavyPaths, oracle};
 use crate::topology::{Forest, NONE};

@@ -8,14 +8,14 @@ mod found;
 use super::edges::{self, Cells, Lines};
 use super::network::stage::{self, Deed, Lens, Stage};
 use super::network::{child, column, source, tabs};
-use super::picture::{bar_of, caption, grid_rect, note, show_layer_in};
+use super::picture::{bar_of, caption, grid_rect, note, shot, show_layer_in};
 use super::plots::{self, Series};
-use super::tokens::Shot;
 use super::{TourPage, View, ViewContext};
 use crate::explorer::background::Background;
 use crate::explorer::canvas::{Drag, Placed, WHOLE};
 use crate::explorer::networks::{NetworkSettings, SweepBy, TreeOf, TreeSettings, limits};
 use crate::explorer::settings::Settings;
+use crate::explorer::tokens::{self, Shot};
 use crate::explorer::widgets::{self, Choice, Number};
 use crate::numbers::{grouped, significant};
 use eframe::egui::{self, Color32, Key, Modifiers, Pos2, Rect, Vec2, vec2};
@@ -145,7 +145,7 @@ impl View for TreeView {
         ui.painter().rect_filled(space, 0.0, ui.visuals().extreme_bg_color);
         let settings = &context.settings.networks;
         let (ground, query) = match settings.tree.of {
-            TreeOf::Picture => match Shot::of(context) {
+            TreeOf::Picture => match shot(context) {
                 None => return note(ui, space, "No picture yet. Open one with Ctrl+O, or drop a file here."),
                 Some(Err(why)) => return note(ui, space, &why),
                 Some(Ok(shot)) => {
@@ -340,7 +340,7 @@ impl TreeView {
                 let tint = Color32::from_white_alpha((look.opacity.clamp(0.0, 1.0) * 255.0).round() as u8);
                 let inside = painter.with_clip_rect(space.intersect(placed.rect));
                 inside.image(texture, grid_rect(&shot.grid, &placed), WHOLE, tint);
-                over_picture(ui, &inside, (shot, &placed), found, works);
+                over_picture(ui, &inside, (shot, &placed), found, works, part == Part::Sweep);
                 super::picture::draw_marker(&painter, context, &placed);
             }
             (Ground::Network(_), Some(plan)) => {
@@ -386,8 +386,9 @@ fn over_picture(
     (shot, placed): (&Shot, &Placed),
     found: &Found,
     works: impl Fn(u32, u32) -> bool,
+    strong: bool,
 ) {
-    let side = shot.side_on_screen(placed);
+    let side = tokens::side_on_screen(&shot.grid, placed);
     let seen = painter.clip_rect().expand(2.0 * side);
     let share = (seen.intersect(placed.rect).area() / placed.rect.area().max(1.0)).clamp(0.0, 1.0);
     let many = found.row.len() as f32 * share > MOST_EDGES as f32;
@@ -399,21 +400,32 @@ fn over_picture(
         if many && !now {
             continue;
         }
-        let ends = [child, parent].map(|node| shot.on_screen(placed, node));
+        let ends = [child, parent].map(|node| tokens::on_screen(&shot.grid, placed, node));
         if !seen.contains(ends[0]) && !seen.contains(ends[1]) {
             continue;
         }
         if now {
             active.add(ends[0], ends[1], width + 1.6, busy);
         } else {
-            if side >= 10.0 {
+            if strong && side >= 10.0 {
                 under.add(ends[0], ends[1], width + 1.2, Color32::from_black_alpha(90));
             }
-            over.add(ends[0], ends[1], width, Color32::from_white_alpha(if side >= 5.0 { 150 } else { 90 }));
+            over.add(
+                ends[0],
+                ends[1],
+                width,
+                Color32::from_white_alpha(if !strong {
+                    55
+                } else if side >= 5.0 {
+                    140
+                } else {
+                    80
+                }),
+            );
         }
     }
     [under, over, active].into_iter().for_each(|lines| lines.draw(painter));
-    root_mark(painter, found, |node| shot.on_screen(placed, node));
+    root_mark(painter, found, |node| tokens::on_screen(&shot.grid, placed, node));
 }
 
 /// Edges and nodes of a network.

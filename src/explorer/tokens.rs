@@ -1,7 +1,6 @@
 //! Tokens of the picture as nodes: their grid, their colours, and where they lie on screen.
 
-use super::ViewContext;
-use crate::explorer::canvas::Placed;
+use super::canvas::Placed;
 use crate::vision::grid::TokenGrid;
 use crate::vision::image::Photo;
 use eframe::egui::Pos2;
@@ -24,19 +23,6 @@ impl PartialEq for Shot {
 }
 
 impl Shot {
-    /// The picture in sight with the tokens of the map, or with those that are set before there is one; `None` without a picture.
-    pub(super) fn of(context: &ViewContext<'_>) -> Option<Result<Self, String>> {
-        let photo = Arc::clone(context.photo?);
-        let compute = &context.settings.compute;
-        let known = context.snapshot.filter(|s| s.grid.photo_size() == photo.size()).map(|s| s.grid.clone());
-        let grid = match known {
-            Some(grid) => Ok(grid),
-            None => TokenGrid::plan(photo.size(), compute.patch, compute.stride, compute.max_tokens)
-                .map_err(|e| e.to_string()),
-        };
-        Some(grid.map(|grid| Self { photo, grid }))
-    }
-
     /// Rows and columns.
     pub(super) fn sides(&self) -> [usize; 2] {
         [self.grid.rows(), self.grid.cols()]
@@ -69,18 +55,18 @@ impl Shot {
         }
         Ok(out)
     }
+}
 
-    /// Middle of a token's cell on screen.
-    pub(super) fn on_screen(&self, placed: &Placed, token: u32) -> Pos2 {
-        let (cols, stride) = (self.grid.cols().max(1), self.grid.effective_stride());
-        let (row, col) = (token as usize / cols, token as usize % cols);
-        // The last cells may be cut, but edges look right only on an even grid.
-        let middle = DVec2::new(col as f64 + 0.5, row as f64 + 0.5) * stride;
-        placed.to_screen(middle.min(placed.size.as_dvec2()))
-    }
+/// Middle of a token's cell on screen.
+pub(super) fn on_screen(grid: &TokenGrid, placed: &Placed, token: u32) -> Pos2 {
+    let (cols, stride) = (grid.cols().max(1), grid.effective_stride());
+    let (row, col) = (token as usize / cols, token as usize % cols);
+    // The last cells may be cut, but edges look right only on an even grid.
+    let middle = DVec2::new(col as f64 + 0.5, row as f64 + 0.5) * stride;
+    placed.to_screen(middle.min(placed.size.as_dvec2()))
+}
 
-    /// Side of a token on screen, in points.
-    pub(super) fn side_on_screen(&self, placed: &Placed) -> f32 {
-        self.grid.effective_stride().min_element() as f32 * placed.scale()
-    }
+/// Side of a token on screen, in points.
+pub(super) fn side_on_screen(grid: &TokenGrid, placed: &Placed) -> f32 {
+    grid.effective_stride().min_element() as f32 * placed.scale()
 }

@@ -93,7 +93,7 @@ impl App {
         // The same file again: it may have changed.
         self.views.iter_mut().for_each(|view| view.reload());
         self.open_view("network");
-        Ok(format!("Opened {name}."))
+        Ok(format!("The network is read from {name}."))
     }
 
     /// Sources from the one that is shown on.

@@ -161,9 +161,8 @@ impl DiffusionView {
             Part::Row => "Diffusion mask   exp(−tL)",
             Part::Map => "Map × mask",
         };
-        context.canvas.texts.push(caption(ui, space, name));
         if context.canvas.peek {
-            return;
+            return context.canvas.texts.push(caption(ui, space, name));
         }
         let look = context.settings.look.clone();
         let (colours, log) = (edges::colours(&look), look.log);
@@ -208,6 +207,7 @@ impl DiffusionView {
         over(ui, &inside, &placed, found, context);
         self.hand.draw(ui, &painter, &placed, context.cuts);
         draw_marker(&painter, context, &placed);
+        context.canvas.texts.push(caption(ui, space, name));
         if !shows {
             let words = match map {
                 Some(map) if map.sees_nothing() => "The mask of the map hides every token from here.",

@@ -91,7 +91,7 @@ impl View for NetworkView {
 
     fn controls(&mut self, ui: &mut egui::Ui, context: &mut ViewContext<'_>) {
         source(ui, &mut context.settings.networks.network);
-        let found = self.work.shown();
+        let found = self.work.shown().filter(|_| self.work.failure().is_none());
         let settings = &mut context.settings.networks.network;
         if found.is_some_and(|found| found.plan.given) {
             let hover = "Sets the file's own coordinates aside and lets forces find places.";

@@ -461,7 +461,12 @@ fn over_network(
 /// Squares round the roots, where there are few.
 fn root_mark(painter: &egui::Painter, found: &Found, at: impl Fn(u32) -> Pos2) {
     let forest = &found.trunk.forest;
-    for root in forest.order().iter().take(forest.trees().min(32)) {
+    // A tree of one node needs no mark: all of it is the root.
+    let has_children = |root: &&u32| {
+        forest.child_starts()[forest.places()[**root as usize] as usize + 1]
+            > forest.child_starts()[forest.places()[**root as usize] as usize]
+    };
+    for root in forest.order().iter().take(forest.trees()).filter(has_children).take(32) {
         let square = Rect::from_center_size(at(*root), Vec2::splat(11.0));
         for (width, colour) in [(3.5, Color32::from_black_alpha(200)), (1.5, Color32::WHITE)] {
             painter.rect_stroke(square, 1.0, egui::Stroke::new(width, colour), egui::StrokeKind::Middle);

@@ -10,7 +10,9 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use wgattn::explorer::networks::{NetworkSettings, Shape, Source, SweepBy, TreeOf};
 use wgattn::explorer::session::Session;
+use wgattn::explorer::settings::Device;
 use wgattn::explorer::{App, Options};
+use wgattn::mask::network::Diffusion;
 use wgattn::topology::Laplacian;
 
 /// The picture that all tests share: written once, so that none reads what another is writing.
@@ -419,6 +421,62 @@ fn sliders_of_networks_ask_the_engine_nothing() {
         settle(&mut harness);
     }
     assert_eq!(harness.state().snapshot().map(|s| s.request), Some(request));
+}
+
+/// The row in sight, and that of the f64 oracle.
+fn rows(harness: &Harness<'_, App>) -> (Vec<f64>, Vec<f64>, bool) {
+    let diffusion = harness.state().snapshot().and_then(|s| s.diffusion.clone()).expect("a diffusion");
+    let found = diffusion.as_ref().as_ref().expect("it is found");
+    let (network, settings) = (found.network.as_ref().clone(), &found.settings);
+    let mask =
+        Diffusion::heat(network, settings.laplacian, settings.time, settings.tolerance).expect("a mask");
+    let oracle = mask.row(found.query).expect("a row");
+    (found.row.iter().map(|w| f64::from(*w)).collect(), oracle, found.stencil)
+}
+
+#[test]
+fn every_device_finds_the_row_of_the_oracle_with_and_without_links() {
+    let mut harness = view("diffusion", WIDE);
+    let mut devices = vec![Device::Window, Device::Named("cpu".into())];
+    devices.extend((0..wgattn::backend::wgpu::adapters().len()).map(|i| Device::Named(i.to_string())));
+    for (device, (name, laplacian)) in devices.iter().flat_map(|d| Laplacian::ALL.map(|l| (d, l))) {
+        for links in [vec![], vec![[[8, 8], [150, 110]]]] {
+            let linked = !links.is_empty();
+            let document = harness.state_mut().document_mut();
+            document.settings.device = device.clone();
+            document.settings.networks.diffusion.laplacian = laplacian;
+            document.settings.networks.diffusion.tolerance = 1e-6;
+            document.cuts.links = links;
+            settle(&mut harness);
+            assert!(harness.state().failure().is_none(), "{:?}", harness.state().failure());
+            let (row, oracle, stencil) = rows(&harness);
+            assert_eq!(stencil, !linked);
+            let most = oracle.iter().copied().fold(0.0, f64::max);
+            let worst = row.iter().zip(&oracle).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            // The tolerance is of the one that heat begins as; f32 adds a few rounding errors per term.
+            assert!(worst < 1e-5, "{device:?} {name} linked {linked}: {worst:.1e} of {most:.1e}");
+        }
+    }
+}
+
+#[test]
+fn it_flows_over_a_moving_picture() {
+    let options =
+        Options { sources: vec!["synthetic".into()], views: vec!["diffusion".into()], ..Options::default() };
+    let mut harness = open(options, WIDE);
+    let start = std::time::Instant::now();
+    let mut seen = std::collections::BTreeSet::new();
+    while seen.len() < 4 {
+        assert!(start.elapsed() < std::time::Duration::from_secs(60), "{seen:?}");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        harness.step();
+        if let Some(Ok(found)) = harness.state().snapshot().and_then(|s| s.diffusion.as_deref()) {
+            seen.insert(found.number);
+            let sum: f64 = found.row.iter().map(|w| f64::from(*w)).sum();
+            assert!((sum - 1.0).abs() < 0.05, "{sum}");
+        }
+    }
+    keep(&mut harness, "diffusion-live");
 }
 
 /// Prints how long rows take. No assertion on times: machines differ.

@@ -46,11 +46,14 @@ pub(super) struct Key {
 /// What was found, with what it was found for.
 type Found = (Key, Arc<std::result::Result<Diffused, String>>);
 
+/// A network with obstacles and links, and which tokens are obstacles.
+type Cut = (Arc<Network>, Arc<Vec<bool>>);
+
 /// Networks and the row, kept until what they depend on changes.
 #[derive(Debug, Default)]
 pub(super) struct Diffusions {
     plain: Option<(NetworkKey, Arc<Network>)>,
-    cut: Option<(NetworkKey, Cuts, Arc<Network>, Arc<Vec<bool>>)>,
+    cut: Option<(NetworkKey, Cuts, Cut)>,
     found: Option<Found>,
     count: u64,
 }
@@ -62,7 +65,7 @@ impl Diffusions {
     }
 
     /// The network with obstacles and links, and which tokens are obstacles.
-    fn network(&mut self, key: &Key) -> std::result::Result<(Arc<Network>, Arc<Vec<bool>>), String> {
+    fn network(&mut self, key: &Key) -> std::result::Result<Cut, String> {
         let (shot, settings) = (&key.shot, &key.settings);
         let tokens = shot.grid.tokens();
         if tokens > MOST_TOKENS {
@@ -72,7 +75,7 @@ impl Diffusions {
         }
         let (sensitivity, corners) = (settings.sensitivity.to_bits(), settings.corners);
         let of = NetworkKey { shot: shot.clone(), sensitivity, corners };
-        if let Some((found, cuts, network, blocked)) = &self.cut
+        if let Some((found, cuts, (network, blocked))) = &self.cut
             && (found, cuts) == (&of, &key.cuts)
         {
             return Ok((Arc::clone(network), Arc::clone(blocked)));
@@ -98,7 +101,7 @@ impl Diffusions {
                 Arc::new(plain.without_nodes(&blocked).and_then(|n| n.with_edges(&links)).map_err(told)?)
             }
         };
-        self.cut = Some((of, key.cuts.clone(), Arc::clone(&network), Arc::clone(&blocked)));
+        self.cut = Some((of, key.cuts.clone(), (Arc::clone(&network), Arc::clone(&blocked))));
         Ok((network, blocked))
     }
 }

@@ -125,7 +125,7 @@ impl Hand {
             });
         }
         // Both pictures show the same gesture; the one that it began on takes it.
-        if !mine && !(busy && over) {
+        if !(mine || busy && over) {
             return;
         }
         let (places, up) = trail(ui, busy);
@@ -157,7 +157,7 @@ impl Hand {
                     (at.cmpge(DVec2::ZERO).all() && at.cmplt(most).all()).then(|| at.as_uvec2().to_array())
                 };
                 let first = places.next();
-                let last = places.last().or(first);
+                let last = places.next_back().or(first);
                 let Some(at) = last else { return };
                 let far = |a: DVec2| placed.to_screen(a).distance(placed.to_screen(at)) > 6.0;
                 match self.link {

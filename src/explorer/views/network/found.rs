@@ -76,13 +76,14 @@ pub(super) struct Found {
 
 /// What places do not depend on is left out of it.
 type PlanKey = (Source, u32, bool);
+type NormsKey = (PlanKey, u32, u64);
 type StepsKey = (PlanKey, u32, u64, Laplacian, u32);
 
 /// Keeps what was found before.
 #[derive(Default)]
 pub(super) struct Finder {
     plan: Option<(PlanKey, Arc<Plan>)>,
-    norms: Option<((PlanKey, u32, u64), Arc<Vec<f64>>)>,
+    norms: Option<(NormsKey, Arc<Vec<f64>>)>,
     steps: Option<(StepsKey, Arc<Steps>)>,
     generation: u64,
 }

@@ -48,8 +48,9 @@ pub struct Peaks {
     pub loads: PathPeaks,
     /// Words written.
     pub stores: Peak,
-    /// Whether memory bandwidth is a roof of its own: where the processor computes, loads and stores are slower than it.
-    pub has_memory: bool,
+    /// Bytes of a step from which on memory bandwidth is a roof of its own: 0 on GPUs; where the processor computes, what the copy that
+    /// measured it moves, because less than that may stay in the processor's caches. Infinite where memory is no roof.
+    pub memory_from: f64,
 }
 
 /// Roofs of loads, in words.
@@ -98,6 +99,9 @@ pub struct Bound {
     pub limit: Limit,
 }
 
+/// Bytes that the copy moves whose speed is the roof of memory: twice 32 MiB.
+const COPIED: f64 = 67_108_864.0;
+
 impl Peaks {
     /// The least time of steps one after another, each bound by what is slowest in it: arithmetic, its loads by their paths, its
     /// stores, or memory. `None` where a roof is missing.
@@ -115,7 +119,7 @@ impl Peaks {
                 (self.loads.workgroup, words.workgroup),
             ];
             let loads: f64 = paths.into_iter().map(|(peak, work)| time(peak, work)).sum::<Option<f64>>()?;
-            let memory = if self.has_memory { time(self.bytes, cost.bytes)? } else { 0.0 };
+            let memory = if cost.bytes >= self.memory_from { time(self.bytes, cost.bytes)? } else { 0.0 };
             let kinds = [
                 (Limit::Arithmetic, time(self.flop, cost.flop)? + time(self.exp, cost.exp)?),
                 (Limit::Loads, loads),
@@ -169,7 +173,11 @@ impl Peaks {
                 workgroup: load("workgroup", |m| m.loaded().workgroup)?,
             },
             stores: probe(&probe_store::SPEC, |m| m.cost.stores)?,
-            has_memory: !matches!(backend.info().kind, DeviceKind::Software | DeviceKind::Reference),
+            memory_from: match backend.info().kind {
+                DeviceKind::Reference => f64::INFINITY,
+                DeviceKind::Software => COPIED,
+                _ => 0.0,
+            },
         })
     }
 }
@@ -194,7 +202,7 @@ mod tests {
             exp: roof(50.0),
             loads,
             stores: roof(5.0),
-            has_memory: false,
+            memory_from: f64::INFINITY,
         };
         let step = |flop: f64, stores: f64, texture: f64| {
             let cost = Cost { flop, exp: 0.0, stores, bytes: 1e6 };
@@ -204,7 +212,9 @@ mod tests {
         let steps = [step(300.0, 1.0, 1.0), step(1.0, 1.0, 80.0), step(1.0, 5.0, 1.0)];
         assert_eq!(peaks.bound(&steps, false), Some(Bound { seconds: 8.0, limit: Limit::Loads }));
         assert_eq!(peaks.bound(&steps, true).map(|b| b.seconds), Some(16.0));
-        let memory = Peaks { has_memory: true, ..peaks };
+        let cached = Peaks { memory_from: 2e6, ..peaks };
+        assert_eq!(cached.bound(&steps, false), peaks.bound(&steps, false));
+        let memory = Peaks { memory_from: 0.0, ..peaks };
         assert_eq!(memory.bound(&steps, false), Some(Bound { seconds: 3e6, limit: Limit::Memory }));
         let unknown = Peaks { flop: Peak::default(), ..peaks };
         assert_eq!(unknown.bound(&steps, false), None);

@@ -5,14 +5,22 @@
 //! (method: topological masking, 1.2). So a mask here is what multiplies channels, `[b, h, n, c]` → `[b, h, n, c]`, not a matrix.
 //!
 //! * [`RelativeTable`] and [`Toeplitz`]: weights by relative position on grids, by FFT.
-//! * [`network`]: weights by nearness along the edges of a graph.
+//! * [`network`]: weights by nearness along the edges of a graph, by sparse products.
+//! * [`ShortestPath`]: weights by steps between nodes of a network; [`Hypercube`], [`GridHeat`]: closed forms.
+//! * [`TreeMask`]: weights by distance along a tree, by sweeps.
 //! * [`operator`]: the trait, and the combinations that stay fast.
 
+pub mod closed_forms;
 pub mod network;
 pub mod operator;
+pub mod shortest_path;
 pub mod spec;
 pub mod table;
+pub mod tree;
 
+pub use closed_forms::{GridHeat, GridPath, Hypercube};
 pub use operator::{Dense, Exactness, MaskOperator, Toeplitz};
+pub use shortest_path::ShortestPath;
 pub use spec::{MaskSpec, StencilSpec, ToeplitzSpec};
 pub use table::{Distance, Profile, RelativeTable, Support};
+pub use tree::{TreeMask, TreePath};

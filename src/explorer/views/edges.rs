@@ -104,9 +104,13 @@ pub(super) fn dots(
         // Smooth circles of thousands of nodes would take longer than a frame.
         let (mut rims, mut discs) = (Lines::default(), Lines::default());
         for (at, colour) in nodes {
-            rims.disc(at, radius + 0.6, rim);
-            if let Some(colour) = colour {
-                discs.disc(at, radius, colour);
+            match colour {
+                Some(colour) => {
+                    rims.disc(at, radius + 0.5, rim.gamma_multiply(0.6));
+                    discs.disc(at, radius, colour);
+                }
+                // Rings would hide the few that have a colour.
+                None => rims.disc(at, 0.5 * radius, rim.gamma_multiply(0.5)),
             }
         }
         rims.draw(painter);

@@ -114,8 +114,8 @@ impl SparseTensors {
         let beta = before.map_or(0.0, |(_, beta)| beta);
         let params = spmm::Params { alpha: alpha as f32, beta: beta as f32, longest: self.longest };
         let before = before.map(|(tensor, _)| tensor);
-        let args =
-            [Some(self.starts), Some(self.columns), Some(self.weights), Some(x), None, before, Some(out)];
+        let (rows, weights) = ([Some(self.starts), Some(self.columns)], Some(self.weights));
+        let args = [rows[0], rows[1], weights, None, Some(x), before, Some(out)];
         graph.pass(&spmm::SPEC, &params, &args)?;
         Ok(out)
     }

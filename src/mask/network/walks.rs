@@ -7,7 +7,7 @@ use super::{SparseRows, SparseTensors, check_row, scaled, tokens};
 use crate::error::{Error, Result};
 use crate::graph::Graph;
 use crate::kernels::elementwise::weighted_sum;
-use crate::mask::operator::{Exactness, LowRank, MaskOperator, ParameterGradient, check};
+use crate::mask::operator::{Exactness, MaskOperator, ParameterGradient, check};
 use crate::tensor::Tensor;
 use crate::topology::Network;
 use crate::topology::kernel::{self, Normalisation};
@@ -27,8 +27,8 @@ pub struct WalkKernel {
     turned: SparseRows,
     /// Factors of the rows.
     scale: Vec<f32>,
-    /// Least entries of F's rows, where they are taken off.
-    low: Option<Vec<f32>>,
+    /// What takes the least entry off F's rows: sums over each network of a batch, kept at its first node, and their factors per row.
+    less: Option<(SparseRows, SparseRows)>,
 }
 
 /// What normalisations need to know of a row of F.
@@ -66,10 +66,11 @@ impl WalkKernel {
             Normalisation::Diagonal => inverse(row.own),
             Normalisation::MinMax => inverse(row.high - row.low),
         });
-        let low = (normalisation == Normalisation::MinMax && figures.iter().any(|row| row.low > 0.0))
-            .then(|| figures.iter().map(|row| row.low as f32).collect());
-        let scale = scale.collect();
-        Ok(Self { network, nodes, lambda, normalisation, rows, turned, scale, low })
+        let scale: Vec<f32> = scale.collect();
+        let less = (normalisation == Normalisation::MinMax && figures.iter().any(|row| row.low > 0.0))
+            .then(|| less(&network, figures.iter().zip(&scale).map(|(row, s)| row.low as f32 * s)))
+            .transpose()?;
+        Ok(Self { network, nodes, lambda, normalisation, rows, turned, scale, less })
     }
 
     /// Row `i` of M in f64, by pushing chances along edges.
@@ -92,11 +93,18 @@ impl WalkKernel {
         one[i as usize] = 1.0;
         // Row i of F; Fᵀ spreads the walker.
         let f = spread(one, true)?;
-        let (low, high) = f.iter().fold((f64::INFINITY, 0.0_f64), |(l, h), x| (l.min(*x), h.max(*x)));
+        let part = part_of(&self.network, i);
+        let inside = part.start as usize..part.end as usize;
+        let (low, high) =
+            f[inside.clone()].iter().fold((f64::INFINITY, 0.0_f64), |(l, h), x| (l.min(*x), h.max(*x)));
         let quotient = |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 };
         match self.normalisation {
             Normalisation::Diagonal => Ok(f.iter().map(|x| quotient(*x, f[i as usize])).collect()),
-            Normalisation::MinMax => Ok(f.iter().map(|x| quotient(x - low, high - low)).collect()),
+            Normalisation::MinMax => {
+                let mut row = vec![0.0; n];
+                inside.for_each(|j| row[j] = quotient(f[j] - low, high - low));
+                Ok(row)
+            }
             Normalisation::Raw => spread(f, false),
             Normalisation::Cosine => {
                 let lengths: Vec<f64> =
@@ -136,16 +144,43 @@ impl WalkKernel {
                     let up = self.spread(graph, x, rows)?;
                     scaled(graph, up, &self.scale)?
                 };
-                let Some(low) = &self.low else { return Ok(y) };
-                let less = low.iter().zip(&self.scale).map(|(low, scale)| low * scale).collect();
-                let n = self.tokens();
-                let less = LowRank::new(n, 1, less, vec![1.0; n as usize])?;
-                let off = if transposed { less.apply_transposed(graph, x)? } else { less.apply(graph, x)? };
+                let Some((sums, factors)) = &self.less else { return Ok(y) };
+                let (inner, outer) = if transposed {
+                    (factors.transposed()?, sums.transposed()?)
+                } else {
+                    (sums.clone(), factors.clone())
+                };
+                let sums = inner.declare(graph)?.times(graph, x, 1.0, None)?;
+                let off = outer.declare(graph)?.times(graph, sums, 1.0, None)?;
                 let params = weighted_sum::Params { alpha: 1.0, beta: -1.0 };
                 weighted_sum::record(graph, "less the least", y, off, params)
             }
         }
     }
+}
+
+/// Row sums over each network of a batch, at its first node, and rows of one `factor` in that column.
+fn less(network: &Network, factors: impl Iterator<Item = f32>) -> Result<(SparseRows, SparseRows)> {
+    let n = tokens(network);
+    let offsets = network.offsets();
+    let of_part: Vec<std::ops::Range<u32>> = (0..n).map(|i| part_of(network, i)).collect();
+    let mut starts = vec![0];
+    for i in 0..n {
+        // Networks of no node share their first with the next one.
+        let size = if offsets.contains(&i) { of_part[i as usize].len() as u32 } else { 0 };
+        starts.push(starts[i as usize] + size);
+    }
+    let sums = SparseRows::new(starts, (0..n).collect(), vec![1.0; n as usize])?;
+    let first = of_part.iter().map(|part| part.start).collect();
+    let factors = SparseRows::new((0..=n).collect(), first, factors.collect())?;
+    Ok((sums, factors))
+}
+
+/// The nodes of the network in a batch that node `i` is one of.
+fn part_of(network: &Network, i: u32) -> std::ops::Range<u32> {
+    let offsets = network.offsets();
+    let next = offsets.partition_point(|first| *first <= i);
+    offsets[next - 1]..offsets[next]
 }
 
 /// Figures of all rows of F, from the nodes that walks reach.
@@ -167,7 +202,7 @@ fn figures_of(network: &Network, degrees: &[f64], i: u32, nodes: u32, lambda: f6
     let length = sum.iter().map(|e| e.1 * e.1).sum::<f64>().sqrt();
     let own = sum.iter().find(|e| e.0 == i).map_or(0.0, |e| e.1);
     let high = sum.iter().fold(0.0, |most: f64, e| most.max(e.1));
-    let all = sum.len() == network.nodes();
+    let all = sum.len() == part_of(network, i).len();
     let low = if all { sum.iter().fold(f64::INFINITY, |least: f64, e| least.min(e.1)) } else { 0.0 };
     RowOfF { length, own, low, high }
 }
@@ -204,7 +239,7 @@ impl MaskOperator for WalkKernel {
     }
 
     fn exactness(&self) -> Exactness {
-        if self.low.is_some() { Exactness::Noise } else { Exactness::Relative }
+        if self.less.is_some() { Exactness::Noise } else { Exactness::Relative }
     }
 
     fn flop(&self) -> f64 {

@@ -10,6 +10,7 @@ use egui_kittest::wgpu::{WgpuTestRenderer, create_render_state, default_wgpu_set
 use glam::{DVec2, UVec2, dvec2, uvec2};
 use wgattn::explorer::canvas::Canvas;
 use wgattn::explorer::mask::{HIDDEN, Link, MaskDocument, Paint};
+use wgattn::explorer::networks::Cuts;
 use wgattn::explorer::settings::Settings;
 use wgattn::explorer::textures::Textures;
 use wgattn::explorer::views::{View, ViewContext, views};
@@ -23,6 +24,7 @@ struct State {
     query: UVec2,
     canvas: Canvas,
     mask: MaskDocument,
+    cuts: Cuts,
     textures: Textures,
 }
 
@@ -34,6 +36,8 @@ impl State {
             query: &mut self.query,
             canvas: &mut self.canvas,
             mask: &mut self.mask,
+            cuts: &mut self.cuts,
+            photo: None,
             snapshot: None,
             textures: &mut self.textures,
         };
@@ -73,7 +77,7 @@ fn window(size: Vec2, pixels: f32, theme: Theme, photo: Option<&str>) -> Harness
         .renderer(WgpuTestRenderer::from_render_state(state))
         .build_ui_state(
             |ui, state: &mut State| state.ui(ui),
-            State { view, settings, query, canvas, mask, textures },
+            State { view, settings, query, canvas, mask, cuts: Cuts::default(), textures },
         );
     harness.run();
     harness

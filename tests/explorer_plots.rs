@@ -15,6 +15,7 @@ use wgattn::explorer::analysis::{distances, trace};
 use wgattn::explorer::canvas::Canvas;
 use wgattn::explorer::fonts;
 use wgattn::explorer::mask::MaskDocument;
+use wgattn::explorer::networks::Cuts;
 use wgattn::explorer::settings::{RowForm, Settings, Similarity};
 use wgattn::explorer::snapshot::{Inverse, Layer, LayerId, Parity, Row, Snapshot};
 use wgattn::explorer::textures::Textures;
@@ -174,6 +175,7 @@ fn snapshot(state: &RenderState) -> Snapshot {
         mask_weights: None,
         mask_way: None,
         guard: None,
+        diffusion: None,
         hidden_keys: None,
         sinks: Vec::new(),
         schedules: vec![made.schedule.clone()],
@@ -250,13 +252,15 @@ impl Window {
         textures.set_photo(&photo());
         let mut view = view(id);
         let (mut settings, mut query) = (Settings::default(), UVec2::new(184, 168));
-        let (mut canvas, mut mask) = (Canvas::default(), MaskDocument::default());
+        let (mut canvas, mut mask, mut cuts) = (Canvas::default(), MaskDocument::default(), Cuts::default());
         let draw = move |ui: &mut egui::Ui| {
             let mut context = ViewContext {
                 settings: &mut settings,
                 query: &mut query,
                 canvas: &mut canvas,
                 mask: &mut mask,
+                cuts: &mut cuts,
+                photo: None,
                 snapshot: snapshot.as_ref(),
                 textures: &mut textures,
             };

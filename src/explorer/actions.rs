@@ -20,6 +20,8 @@ pub enum Action {
     PasteImage,
     /// Opens queries, keys and values of the user's own model.
     OpenArrays,
+    /// Opens a network from a file.
+    OpenNetwork,
     /// Saves what is seen as a picture.
     SaveView,
     /// Exports the numbers of the map.
@@ -156,6 +158,7 @@ pub static ACTIONS: &[ActionInfo] = {
         PasteImage, "Paste image", ["File"], 0, [key(CTRL, Key::V)], None, "Shows the picture on the clipboard.";
         Reload, "Reload", ["File"], 0, [key(NONE, Key::F5)], None, "Reads the file or folder again.";
         OpenArrays, "Open q, k, v arrays…", ["File"], 1, [], None, "Opens queries, keys and values of your own model from .npz or .safetensors.";
+        OpenNetwork, "Open network…", ["File"], 1, [], Some("Drop a file"), "Opens a graph: edge list (.csv, .tsv, .txt), Matrix Market, GraphML or an OBJ mesh.";
         SaveView, "Save view as PNG…", ["File", "Export"], 2, [key(CTRL, Key::S)], None, "Saves the view as it is seen.";
         ExportMap, "Map as numbers…", ["File", "Export"], 2, [key(CTRL_SHIFT, Key::S)], None, "Saves the map itself: 16-bit grey .png, .npy, .npz or .safetensors.";
         ExportCsv, "Row as CSV…", ["File", "Export"], 2, [], None, "Saves every token's place and values as a table.";

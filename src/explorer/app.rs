@@ -289,8 +289,10 @@ impl App {
 
     /// Whether the map on screen is that of the present settings and nothing is under way.
     pub fn is_settled(&self) -> bool {
-        let current = self.asked.as_ref().is_some_and(|a| a.document == self.document);
-        current && self.photo.is_some() && self.engine.is_idle()
+        let current = self.asked.as_ref().is_some_and(|a| a.document.maps_as(&self.document, a.needs));
+        let views = self.layout.visible().into_iter().filter_map(|v| self.views.get(v));
+        let busy = views.into_iter().any(|view| view.is_busy());
+        current && self.photo.is_some() && self.engine.is_idle() && !busy
     }
 
     /// Whether there is something to undo.
@@ -434,7 +436,7 @@ impl App {
         let place = |arrays: &Option<Arc<ModelArrays>>| arrays.as_ref().map(Arc::as_ptr);
         let same = |a: &Asked| {
             Arc::ptr_eq(&a.photo, photo)
-                && a.document == self.document
+                && a.document.maps_as(&self.document, needs)
                 && a.needs == needs
                 && place(&a.arrays) == place(&self.arrays)
         };
@@ -451,6 +453,7 @@ impl App {
             look: settings.look.clone(),
             needs,
             mask: self.document.mask.clone(),
+            diffusion: (settings.networks.diffusion.clone(), self.document.cuts.clone()),
             device: settings.device.clone(),
         });
         if self.live {

@@ -1,7 +1,9 @@
 //! What undo goes through and a session saves: settings, the clicked pixel and the painted masks.
 
 use super::mask::MaskDocument;
+use super::networks::Cuts;
 use super::settings::Settings;
+use super::snapshot::Needs;
 use glam::UVec2;
 use serde::{Deserialize, Serialize};
 
@@ -15,12 +17,22 @@ pub struct Document {
     pub query: [u32; 2],
     /// Painted masks.
     pub mask: MaskDocument,
+    /// What diffusions are cut off from, and linked to, on the picture.
+    pub cuts: Cuts,
 }
 
 impl Document {
     /// Clicked pixel.
     pub fn query(&self) -> UVec2 {
         UVec2::from_array(self.query)
+    }
+
+    /// Whether the engine finds the same for both: what views work out themselves does not count.
+    pub fn maps_as(&self, other: &Self, needs: Needs) -> bool {
+        let (a, b) = (&self.settings, &other.settings);
+        let settings = (&a.compute, &a.look, &a.device) == (&b.compute, &b.look, &b.device);
+        let diffusion = (&a.networks.diffusion, &self.cuts) == (&b.networks.diffusion, &other.cuts);
+        settings && (self.query, &self.mask) == (other.query, &other.mask) && (diffusion || !needs.diffusion)
     }
 }
 

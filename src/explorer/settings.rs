@@ -1,6 +1,7 @@
 //! Everything a user can change: what is computed, and how it looks. One value, so that undo, sessions, exports and the
 //! command line all speak of the same thing.
 
+use super::networks::Networks;
 use crate::attention::{Attention, FeatureMap, Landmarks, Normalisation};
 use crate::error::{Error, Result};
 use crate::mask::MaskSpec;
@@ -37,6 +38,8 @@ pub struct Settings {
     pub compute: Compute,
     /// How it is drawn.
     pub look: Look,
+    /// Networks, trees and diffusions.
+    pub networks: Networks,
     /// Device: `window` for the one that draws, or what `--device` takes.
     pub device: Device,
 }

@@ -1,9 +1,11 @@
 //! What the engine's thread found: one value that the window shows until the next one replaces it.
 
+use super::networks::DiffusionSettings;
 use super::settings::{Compute, Look};
 use crate::backend::{DeviceInfo, Memory, Timings};
 use crate::graph::Schedule;
 use crate::kernels::mask::path::Plan;
+use crate::topology::Network;
 use crate::vision::grid::TokenGrid;
 use crate::vision::palette::Palette;
 use glam::UVec2;
@@ -29,6 +31,8 @@ pub struct Needs {
     pub mask: bool,
     /// Masked attention of all tokens, for the rows that its noise guard flags.
     pub guard: bool,
+    /// The row of a diffusion over the picture.
+    pub diffusion: bool,
 }
 
 impl Needs {
@@ -44,6 +48,7 @@ impl Needs {
             passes: self.passes || other.passes,
             mask: self.mask || other.mask,
             guard: self.guard || other.guard,
+            diffusion: self.diffusion || other.diffusion,
         }
     }
 }
@@ -198,6 +203,35 @@ pub enum Guard {
     NotMeasured(String),
 }
 
+/// The row of a diffusion over the tokens of the picture.
+#[derive(Clone, Debug)]
+pub struct Diffused {
+    /// Tokens over the photograph.
+    pub grid: TokenGrid,
+    /// What it was computed with.
+    pub settings: DiffusionSettings,
+    /// Token of the query.
+    pub query: u32,
+    /// The tokens' network, with what was cut and linked.
+    pub network: Arc<Network>,
+    /// Tokens that are obstacles, `[token]`.
+    pub blocked: Arc<Vec<bool>>,
+    /// Weights of the query's row of exp(−tL), `[token]`.
+    pub row: Vec<f32>,
+    /// Products with the Laplacian, K.
+    pub terms: usize,
+    /// What the terms left out of the series add up to at most.
+    pub rest: f64,
+    /// Time on the device, in seconds.
+    pub seconds: f64,
+    /// Name of the device.
+    pub device: String,
+    /// Whether it went by the stencil of the grid, and not by sparse rows.
+    pub stencil: bool,
+    /// Names these numbers.
+    pub number: u64,
+}
+
 /// The engine's answer to a request.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -251,6 +285,8 @@ pub struct Snapshot {
     pub mask_way: Option<MaskWay>,
     /// The noise guard, where asked for and there is a mask.
     pub guard: Option<Arc<Guard>>,
+    /// The diffusion, where asked for, or why there is none; it comes after the map.
+    pub diffusion: Option<Arc<Result<Diffused, String>>>,
     /// Keys that the painted mask hides from the query; `None` where no mask is in force.
     pub hidden_keys: Option<usize>,
     /// Tokens that outshine all others in the fused row.

@@ -42,6 +42,7 @@ pub(crate) fn snapshot() -> Snapshot {
         mask_weights: None,
         mask_way: None,
         guard: None,
+        diffusion: None,
         hidden_keys: None,
         inverse: Vec::new(),
         trace: None,

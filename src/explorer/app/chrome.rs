@@ -143,6 +143,8 @@ impl App {
                         query: &mut query,
                         canvas: &mut self.canvas,
                         mask: &mut self.document.mask,
+                        cuts: &mut self.document.cuts,
+                        photo: self.photo.as_ref(),
                         snapshot: self.snapshot.as_deref(),
                         textures: &mut self.textures,
                     };
@@ -168,6 +170,8 @@ impl App {
                 query: &mut query,
                 canvas: &mut self.canvas,
                 mask: &mut self.document.mask,
+                cuts: &mut self.document.cuts,
+                photo: self.photo.as_ref(),
                 snapshot: self.snapshot.as_deref(),
                 textures: &mut self.textures,
             };

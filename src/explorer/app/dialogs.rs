@@ -15,6 +15,7 @@ pub(super) enum Purpose {
     Open,
     OpenFolder,
     OpenArrays,
+    OpenNetwork,
     SaveView,
     ExportMap,
     ExportCsv,
@@ -28,7 +29,9 @@ impl Purpose {
     /// Name and suffixes of what is saved; `None` for what is opened.
     pub(super) fn target(self) -> Option<(&'static str, &'static [&'static str])> {
         match self {
-            Self::Open | Self::OpenFolder | Self::OpenArrays | Self::RestoreSession => None,
+            Self::Open | Self::OpenFolder | Self::OpenArrays | Self::OpenNetwork | Self::RestoreSession => {
+                None
+            }
             Self::SaveView => Some(("attention.png", &["png"])),
             Self::ExportMap => Some(("map.npy", &["npy", "png", "npz", "safetensors"])),
             Self::ExportCsv => Some(("row.csv", &["csv"])),
@@ -44,6 +47,7 @@ impl Purpose {
             Self::Open => "Open file",
             Self::OpenFolder => "Open folder",
             Self::OpenArrays => "Open q, k, v arrays",
+            Self::OpenNetwork => "Open network",
             Self::SaveView => "Save view as",
             Self::ExportMap => "Export map as",
             Self::ExportCsv => "Export row as",

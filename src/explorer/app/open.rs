@@ -1,10 +1,13 @@
 //! Opening sources: what the command line names, what is dropped or pasted, and the picture there is without any.
 
 use super::App;
+use crate::explorer::networks::Source;
 use crate::source::{self, Kind, Player, built_in};
+use crate::topology::read;
 use crate::vision::image::Photo;
-use crate::words::counted;
+use crate::words::{counted, told};
 use eframe::egui;
+use std::path::Path;
 use std::time::Duration;
 
 /// How long the clipboard's picture may take to come.
@@ -12,6 +15,12 @@ const PASTE: Duration = Duration::from_millis(300);
 
 /// Where the built-in photograph is clicked first: the cat's face.
 const FIRST_QUERY: [u32; 2] = [214, 96];
+
+/// Whether a file is a network by its suffix.
+fn is_network(path: &Path) -> bool {
+    let suffix = path.extension().map(|s| s.to_string_lossy().to_lowercase());
+    suffix.is_some_and(|suffix| read::SUFFIXES.contains(&suffix.as_str()))
+}
 
 impl App {
     /// Opens a source in place of the present one, which stays if this one cannot be opened.
@@ -63,6 +72,28 @@ impl App {
         self.sources.push(what.clone());
         self.source = self.sources.len() - 1;
         self.open_source(ctx, Some(&what));
+    }
+
+    /// Opens a network from a file, and the view that shows it; what there is to tell.
+    ///
+    /// Errors: one line for the user. What is in the file is looked at by the view, which tells of it.
+    pub(super) fn open_network(&mut self, path: &Path) -> Result<String, String> {
+        let name = path.display();
+        if !is_network(path) {
+            return Err(format!(
+                "{name}: no network by its suffix; known are {}: rename the file to what it holds",
+                read::SUFFIXES.map(|suffix| format!(".{suffix}")).join(", ")
+            ));
+        }
+        std::fs::File::open(path).map_err(|error| format!("{name}: {}", told(&error)))?;
+        let whole = source::anywhere(&name.to_string());
+        let settings = &mut self.document.settings.networks.network;
+        (settings.source, settings.query) = (Source::File(whole), 0);
+        settings.moved.clear();
+        // The same file again: it may have changed.
+        self.views.iter_mut().for_each(|view| view.reload());
+        self.open_view("network");
+        Ok(format!("The network is read from {name}."))
     }
 
     /// Sources from the one that is shown on.
@@ -118,6 +149,11 @@ impl App {
         for file in dropped {
             let path = file.path();
             let name = path.display().to_string();
+            if path.is_file() && is_network(path) {
+                let outcome = self.open_network(path);
+                self.tell_outcome(outcome);
+                continue;
+            }
             if path.exists() {
                 self.open_new(ctx, name);
                 continue;

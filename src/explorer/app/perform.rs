@@ -59,6 +59,7 @@ impl App {
             Action::OpenFile => self.dialogs.ask(ctx, Purpose::Open),
             Action::OpenFolder => self.dialogs.ask(ctx, Purpose::OpenFolder),
             Action::OpenArrays => self.dialogs.ask(ctx, Purpose::OpenArrays),
+            Action::OpenNetwork => self.dialogs.ask(ctx, Purpose::OpenNetwork),
             Action::SaveView => self.dialogs.ask(ctx, Purpose::SaveView),
             Action::ExportMap => self.dialogs.ask(ctx, Purpose::ExportMap),
             Action::ExportCsv => self.dialogs.ask(ctx, Purpose::ExportCsv),
@@ -75,6 +76,7 @@ impl App {
                 self.paste_asked = Some(Instant::now());
             }
             Action::Reload => {
+                self.views.iter_mut().for_each(|view| view.reload());
                 let what = self.sources.get(self.source).cloned();
                 self.open_source(ctx, what.as_deref());
             }
@@ -343,6 +345,7 @@ impl App {
                 self.arrays = Some(Arc::new(arrays));
                 Ok(Some(notice.unwrap_or_else(|| format!("Maps are of {} now.", path.display()))))
             }
+            Purpose::OpenNetwork => self.open_network(&path).map(Some),
             // What cannot be written is refused before it is drawn.
             Purpose::SaveView => {
                 export::check(&path, &["png"], ".png").map_err(|e| e.to_string())?;

@@ -14,6 +14,7 @@ mod worker;
 pub use machine::Window;
 
 use super::arrays_source::ModelArrays;
+use super::networks::{Cuts, DiffusionSettings};
 use super::settings::{Compute, Device, Look};
 use super::snapshot::{Needs, Snapshot};
 use crate::vision::image::Photo;
@@ -41,6 +42,8 @@ pub struct Request {
     pub needs: Needs,
     /// Painted masks.
     pub mask: super::mask::MaskDocument,
+    /// Settings of the diffusion over the picture, with what was cut and linked for it.
+    pub diffusion: (DiffusionSettings, Cuts),
     /// Where.
     pub device: Device,
 }

@@ -5,6 +5,7 @@
 //! device; only statistics and the values under the pointer come back to the host.
 
 mod analyses;
+mod diffusion;
 mod features;
 mod relative_mask;
 mod rows;
@@ -71,6 +72,7 @@ pub(super) struct Worker {
     distances: Option<(u64, Vec<f32>, Arc<Vec<Distances>>)>,
     parity: Option<(Inputs, Arc<Parity>)>,
     guard: Option<(relative_mask::GuardKey, Arc<Guard>)>,
+    diffusions: diffusion::Diffusions,
 }
 
 impl Worker {
@@ -89,6 +91,7 @@ impl Worker {
             distances: None,
             parity: None,
             guard: None,
+            diffusions: diffusion::Diffusions::default(),
         }
     }
 
@@ -161,6 +164,9 @@ impl Worker {
         match self.compute(request, &mut watch) {
             Err(Stop::SeesNothing) => {
                 let mut snapshot = self.nothing_seen(number, request)?;
+                self.make_diffusion(request, &mut watch)?;
+                let key = self.diffusion_key(request);
+                snapshot.diffusion = key.and_then(|key| self.diffusions.found(&key));
                 snapshot.latency = since.elapsed();
                 self.put(Answer::Found(Arc::new(snapshot)));
                 return Ok(());
@@ -170,12 +176,19 @@ impl Worker {
         let mut snapshot = self.snapshot(number, request)?;
         snapshot.latency = since.elapsed();
         let needs = request.needs;
-        let later = needs.trace || needs.distances || needs.parity || needs.guard;
+        let later = needs.trace || needs.distances || needs.parity || needs.guard || needs.diffusion;
         let cached = self.attach(&mut snapshot, request);
         self.paint_parity(&mut snapshot, request)?;
         self.put(Answer::Found(Arc::new(snapshot.clone())));
         if !later || cached {
             return Ok(());
+        }
+        if needs.diffusion {
+            // First, for it follows the hand.
+            self.shared.working_on("spreading over the picture", since);
+            self.make_diffusion(request, &mut watch)?;
+            self.attach(&mut snapshot, request);
+            self.put(Answer::Found(Arc::new(snapshot.clone())));
         }
         if request.needs.trace {
             self.shared.working_on("tracing the inverse", since);
@@ -281,6 +294,7 @@ impl Worker {
             mask_weights: ran.weights.clone(),
             mask_way,
             guard: None,
+            diffusion: None,
             hidden_keys: ran.inputs.keep.as_ref().map(|keys| keys.iter().filter(|key| **key == 0).count()),
             sinks: ranges::sinks(&fused),
             row: Row { heads: ran.row.clone(), fused },
@@ -337,6 +351,7 @@ impl Worker {
             mask_weights: rows::weights_of(&request.compute.mask, &features.grid, token)?,
             mask_way,
             guard: None,
+            diffusion: None,
             hidden_keys: Some(features.grid.tokens()),
             sinks: Vec::new(),
             row: Row::default(),
@@ -382,7 +397,10 @@ impl Worker {
         let key = relative_mask::GuardKey::of(request, &ran.inputs);
         let guard = self.guard.as_ref().filter(|(found, _)| key.as_ref() == Some(found));
         snapshot.guard = guard.filter(|_| needs.guard).map(|(_, guard)| Arc::clone(guard));
+        let key = self.diffusion_key(request);
+        snapshot.diffusion = key.as_ref().and_then(|key| self.diffusions.found(key));
         let missing = Needs {
+            diffusion: key.is_some() && snapshot.diffusion.is_none(),
             trace: needs.trace && snapshot.trace.is_none() && snapshot.landmarks > 0,
             distances: needs.distances && snapshot.distances.is_none(),
             parity: needs.parity && snapshot.parity.is_none() && snapshot.no_parity.is_none(),

@@ -2,6 +2,7 @@
 //! later where it is computed.
 
 use crate::error::Error;
+use crate::explorer::networks::limits as networks;
 use crate::explorer::settings::{Compute, limits};
 use crate::mask::MaskSpec;
 use serde_json::Value;
@@ -66,6 +67,19 @@ fn fields() -> Vec<(&'static str, Allowed)> {
         ("document.settings.compute.stride", whole(limits::STRIDE)),
         ("document.settings.compute.max_tokens", whole(limits::TOKENS)),
         ("document.settings.compute.heads", whole(limits::HEADS)),
+        ("document.settings.networks.network.nodes", whole(networks::NODES)),
+        ("document.settings.networks.network.query", whole(0..=u32::MAX)),
+        ("document.settings.networks.network.time", Allowed::Between(networks::TIME)),
+        ("document.settings.networks.network.tolerance", Allowed::Between(networks::TOLERANCE)),
+        ("document.settings.networks.network.walk", whole(networks::WALK)),
+        ("document.settings.networks.network.discount", Allowed::Between(networks::DISCOUNT)),
+        ("document.settings.networks.network.rate", Allowed::Between(networks::RATE)),
+        ("document.settings.networks.network.steps", whole(networks::STEPS)),
+        ("document.settings.networks.tree.rate", Allowed::Between(networks::RATE)),
+        ("document.settings.networks.tree.sensitivity", Allowed::Between(networks::SENSITIVITY)),
+        ("document.settings.networks.diffusion.time", Allowed::Between(networks::TIME)),
+        ("document.settings.networks.diffusion.sensitivity", Allowed::Between(networks::SENSITIVITY)),
+        ("document.settings.networks.diffusion.tolerance", Allowed::Between(networks::TOLERANCE)),
         ("document.settings.look.fusion.Head", whole(0..=*limits::HEADS.end() - 1)),
         ("document.settings.look.range.Clip", Allowed::Between(limits::CUT_OFF)),
         ("document.settings.look.range.Fixed.0", Allowed::Between(-largest..=largest)),

@@ -5,22 +5,29 @@
 mod attention;
 mod compare;
 mod convergence;
+mod diffusion;
 mod distances;
+mod edges;
 mod landmarks;
 pub mod mask_topology;
+mod network;
 mod parity;
 pub mod picture;
 mod plots;
 mod relative_mask;
 mod schedule;
+mod tree;
 
 use super::canvas::Canvas;
 use super::mask::MaskDocument;
+use super::networks::Cuts;
 use super::settings::Settings;
 use super::snapshot::{Needs, Snapshot};
 use super::textures::Textures;
+use crate::vision::image::Photo;
 use eframe::egui;
 use glam::UVec2;
+use std::sync::Arc;
 
 /// What a view sees and may change while it is drawn. Changes take effect with the next frame; they can be undone.
 pub struct ViewContext<'a> {
@@ -32,6 +39,10 @@ pub struct ViewContext<'a> {
     pub canvas: &'a mut Canvas,
     /// Painted masks and regions.
     pub mask: &'a mut MaskDocument,
+    /// What was cut and linked for diffusions.
+    pub cuts: &'a mut Cuts,
+    /// The photograph itself.
+    pub photo: Option<&'a Arc<Photo>>,
     /// What the engine found last; `None` before its first answer.
     pub snapshot: Option<&'a Snapshot>,
     /// The photograph and the engine's pictures as egui draws them.
@@ -75,6 +86,14 @@ pub trait View {
         false
     }
 
+    /// Whether it is still at work on what it shows.
+    fn is_busy(&self) -> bool {
+        false
+    }
+
+    /// Looks again at what it read from files.
+    fn reload(&mut self) {}
+
     /// Draws it into all of `ui`.
     fn ui(&mut self, ui: &mut egui::Ui, context: &mut ViewContext<'_>);
 
@@ -96,6 +115,9 @@ pub fn views() -> Vec<Box<dyn View>> {
         Box::<parity::ParityView>::default(),
         Box::new(mask_topology::MaskTopology::default()),
         Box::<relative_mask::RelativeMask>::default(),
+        Box::<diffusion::DiffusionView>::default(),
+        Box::<network::NetworkView>::default(),
+        Box::<tree::TreeView>::default(),
     ]
 }
 

@@ -3,9 +3,12 @@
 use super::ViewContext;
 use crate::explorer::canvas::{Drag, Placed, WHOLE};
 use crate::explorer::snapshot::{Layer, LayerId, Snapshot};
+use crate::explorer::tokens::Shot;
 use crate::numbers::significant;
+use crate::vision::grid::TokenGrid;
 use eframe::egui::{self, Align2, Color32, FontId, Mesh, Pos2, Rect, Shape, Stroke, StrokeKind, pos2, vec2};
 use glam::{DVec2, UVec2};
+use std::sync::Arc;
 
 /// Draws the photograph with layers over it into all of `ui`, and lets the pointer pan, zoom and choose the query.
 /// `None` where there is no photograph yet.
@@ -81,7 +84,7 @@ fn draw_layers(
 ) {
     let look = &context.settings.look;
     let (opacity, smooth) = (look.opacity.clamp(0.0, 1.0), look.smooth);
-    let over = grid_rect(snapshot, placed);
+    let over = grid_rect(&snapshot.grid, placed);
     let kept = context.canvas.reference.clone().filter(|_| context.canvas.show_reference);
     let found = layers.iter().filter_map(|id| match (&kept, id) {
         (Some(reference), LayerId::Map | LayerId::Head(_)) => Some(reference),
@@ -111,9 +114,21 @@ fn draw_layers(
     }
 }
 
+/// The picture in sight with the tokens of the map, or with those that are set before there is one; `None` without a picture.
+pub(super) fn shot(context: &ViewContext<'_>) -> Option<Result<Shot, String>> {
+    let photo = Arc::clone(context.photo?);
+    let compute = &context.settings.compute;
+    let known = context.snapshot.filter(|s| s.grid.photo_size() == photo.size()).map(|s| s.grid.clone());
+    let grid = match known {
+        Some(grid) => Ok(grid),
+        None => TokenGrid::plan(photo.size(), compute.patch, compute.stride, compute.max_tokens)
+            .map_err(|e| e.to_string()),
+    };
+    Some(grid.map(|grid| Shot { photo, grid }))
+}
+
 /// Where the token grid lies on screen. Its last cells may reach beyond the photograph.
-fn grid_rect(snapshot: &Snapshot, placed: &Placed) -> Rect {
-    let grid = &snapshot.grid;
+pub(super) fn grid_rect(grid: &TokenGrid, placed: &Placed) -> Rect {
     let size = DVec2::new(grid.cols() as f64, grid.rows() as f64) * grid.effective_stride();
     Rect::from_min_max(placed.to_screen(DVec2::ZERO), placed.to_screen(size))
 }

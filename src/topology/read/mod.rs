@@ -56,17 +56,19 @@ pub struct Options {
     pub nodes: Option<usize>,
 }
 
+/// Suffixes of the files that can be read, in small letters.
+pub const SUFFIXES: [&str; 9] = ["csv", "tsv", "txt", "edges", "el", "mtx", "graphml", "xml", "obj"];
+
 /// Reads a file by its suffix: `csv`, `tsv`, `txt`, `edges`, `el` (separated by white space), `mtx`, `graphml`, `xml`, `obj`.
 ///
 /// Errors: [`Error::Value`] with file, line and column; for another suffix, a file that cannot be read, or one that is not UTF-8.
 pub fn read(path: &Path, options: &Options) -> Result<Loaded> {
     let name = path.display().to_string();
     let suffix = path.extension().map(|s| s.to_string_lossy().to_lowercase()).unwrap_or_default();
-    let known = ["csv", "tsv", "txt", "edges", "el", "mtx", "graphml", "xml", "obj"];
-    if !known.contains(&suffix.as_str()) {
+    if !SUFFIXES.contains(&suffix.as_str()) {
         return Err(Error::value(
             format!("network file {name}"),
-            format!("a suffix of {}", known.join(", ")),
+            format!("a suffix of {}", SUFFIXES.join(", ")),
             if suffix.is_empty() { "none" } else { &suffix },
             "rename it to what it holds",
         ));

@@ -22,7 +22,7 @@ pub(super) enum Gesture {
 
 /// Places the pointer went through this frame while the left button was down, and whether the button is up at the end.
 /// A quick hand moves many times within a slow frame: a curve must not become a chord.
-fn trail(ui: &egui::Ui, mut down: bool) -> (Vec<Pos2>, bool) {
+pub(in crate::explorer::views) fn trail(ui: &egui::Ui, mut down: bool) -> (Vec<Pos2>, bool) {
     ui.input(|i| {
         let mut places = Vec::new();
         for event in &i.events {

@@ -3,7 +3,7 @@
 //! `toolbar` chooses the tool, `gesture` turns what the pointer does into paint, `survey` counts tokens,
 //! `overlay` holds the two textures over the photograph, `links` draws handles and arrows, `matrix` the table.
 
-mod gesture;
+pub(super) mod gesture;
 mod links;
 mod matrix;
 mod overlay;

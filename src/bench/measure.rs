@@ -126,7 +126,7 @@ pub fn measure(
 }
 
 /// Enough bursts of enough runs.
-fn repeat(program: &mut dyn Program, options: Options) -> Result<Vec<Burst>> {
+pub(super) fn repeat(program: &mut dyn Program, options: Options) -> Result<Vec<Burst>> {
     let total = Stopwatch::start();
     let single = program.run_burst(1)?;
     let estimate = single.device_seconds.unwrap_or(single.wall_seconds).max(1e-9);
@@ -139,7 +139,7 @@ fn repeat(program: &mut dyn Program, options: Options) -> Result<Vec<Burst>> {
 }
 
 /// One clock for all bursts: the device's, unless its timestamps failed in any of them.
-fn clocked(bursts: &[Burst]) -> (TimingSource, Vec<f64>) {
+pub(super) fn clocked(bursts: &[Burst]) -> (TimingSource, Vec<f64>) {
     match bursts.iter().map(|b| b.device_seconds).collect::<Option<Vec<f64>>>() {
         Some(seconds) if !seconds.is_empty() => (TimingSource::Timestamp, seconds),
         _ => (TimingSource::Wall, bursts.iter().map(|b| b.wall_seconds).collect()),
@@ -147,7 +147,7 @@ fn clocked(bursts: &[Burst]) -> (TimingSource, Vec<f64>) {
 }
 
 /// The variants that ran, and the work of each step.
-fn steps(program: &mut dyn Program) -> Result<(Vec<String>, Option<Vec<StepWork>>)> {
+pub(super) fn steps(program: &mut dyn Program) -> Result<(Vec<String>, Option<Vec<StepWork>>)> {
     program.set_profiling(true);
     let profiled = program.run();
     program.set_profiling(false);

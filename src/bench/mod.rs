@@ -10,6 +10,7 @@ mod peaks;
 mod report;
 mod scaling;
 mod stats;
+mod trees;
 
 pub use masked::{LARGE, MaskedPoint, fourier_slope};
 pub use measure::{Checked, Measured, Options, StepWork, Words, largest_error, measure};
@@ -17,6 +18,7 @@ pub use peaks::{Bound, Limit, PathPeaks, Peak, Peaks};
 pub use report::{Row, csv};
 pub use scaling::{Point, Scaling};
 pub use stats::{Summary, log_log_slope, rate};
+pub use trees::{TreePoint, product};
 
 use crate::kernel::{Case, KernelSpec, OnWgpu};
 use crate::kernels::KERNELS;

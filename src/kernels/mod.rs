@@ -50,6 +50,8 @@ kernels! {
     }
     /// Sparse operators of graphs: products, and expansions in their powers.
     graph { spmm, chebyshev_step, chebyshev, stencil_step; csr, steps }
+    /// Sums over the nodes of trees by distance.
+    tree { tree_collect, tree_spread, tree_gather; hankel, layout, sweeps }
     /// Attention forms whose cost is all pairs of tokens.
     attention {
         attention_rows, attention_merge, exact_attention, exact_row, key_moments, key_moments_part, exact_attention_whitened,

@@ -6,13 +6,16 @@
 //!
 //! * [`RelativeTable`] and [`Toeplitz`]: weights by relative position on grids, by FFT.
 //! * [`network`]: weights by nearness along the edges of a graph.
+//! * [`TreeMask`]: weights by distance in trees.
 //! * [`operator`]: the trait, and the combinations that stay fast.
 
 pub mod network;
 pub mod operator;
 pub mod spec;
 pub mod table;
+pub mod tree;
 
 pub use operator::{Dense, Exactness, MaskOperator, Toeplitz};
 pub use spec::{MaskSpec, StencilSpec, ToeplitzSpec};
 pub use table::{Distance, Profile, RelativeTable, Support};
+pub use tree::{TreeMask, TreePath};

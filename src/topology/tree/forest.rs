@@ -132,6 +132,37 @@ impl Forest {
         Self::from_parents(&parent, Some(&length))
     }
 
+    /// The same forest with other numbers: node `order[i]` becomes node i.
+    ///
+    /// Errors: [`Error::Value`] for a list that does not have every node once.
+    pub fn renumbered(&self, order: &[u32]) -> Result<Self> {
+        let n = self.nodes();
+        let mut number = vec![NONE; n];
+        for (new, old) in order.iter().enumerate() {
+            if *old as usize >= n || number[*old as usize] != NONE || order.len() != n {
+                let got = format!("{old} at place {new} of {}", order.len());
+                let expected = format!("each of {n} nodes once");
+                return Err(Error::value("order of a forest's nodes", expected, got, "give a rearrangement"));
+            }
+            number[*old as usize] = new as u32;
+        }
+        if order.len() != n {
+            let expected = format!("each of {n} nodes once");
+            return Err(Error::value(
+                "order of a forest's nodes",
+                expected,
+                order.len(),
+                "give a rearrangement",
+            ));
+        }
+        let parent = |old: &u32| match self.parent[*old as usize] {
+            NONE => NONE,
+            p => number[p as usize],
+        };
+        let lengths: Vec<f32> = order.iter().map(|old| self.length[*old as usize]).collect();
+        Self::from_parents(&order.iter().map(parent).collect::<Vec<_>>(), Some(&lengths))
+    }
+
     /// The undirected network of the forest's edges, lengths as weights.
     ///
     /// Errors: [`Error::Value`] for an edge of length 0, which a network cannot hold.

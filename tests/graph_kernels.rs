@@ -59,6 +59,28 @@ fn a_small_budget_gives_the_same() {
     }
 }
 
+/// Distances of more bytes than a binding holds go by windows of rows.
+#[test]
+fn distances_larger_than_a_binding_give_the_same() {
+    for (name, adapter) in support::adapters_by_name() {
+        let whole = WgpuBackend::on_adapter(&adapter, Options::default()).expect("a device");
+        let options = Options { storage_binding: Some(48 << 10), ..Options::default() };
+        let small = WgpuBackend::with_options(whole.device().clone(), whole.queue().clone(), options);
+        let small = small.expect("a device");
+        // 700 rows of 50 words: 140 kB.
+        for (kernel, case_name) in [
+            ("distance_product", "one_table"),
+            ("distance_attention", "softmax"),
+            ("distance_attention", "masks_words"),
+        ] {
+            let (spec, case) = case(kernel, case_name);
+            let dims = with(case, &[("m", 701), ("n", 199), ("w", 50)]);
+            let concrete = Concrete::with_dims(spec, case, dims).expect("a case");
+            agrees(&format!("{kernel} on {name}"), &small, &concrete);
+        }
+    }
+}
+
 fn refused(kernel: &str, name: &str, sizes: &[(&'static str, u32)], wanted: &str) {
     let (spec, case) = case(kernel, name);
     let dims = with(case, sizes);
@@ -77,4 +99,13 @@ fn sizes_that_do_not_fit_are_named() {
     refused("spmm", "vectors", &[("s", 41)], "`starts`");
     refused("stencil_step", "vectors", &[("e", 8)], "`w` has a weight for each of 4");
     refused("stencil_step", "vectors", &[("k", 3)], "term 4 has no coefficient");
+    refused("distance_product", "odd", &[("w", 9)], "37 distances of 8 bits has 10 words");
+    refused("distance_product", "odd", &[("t", 256)], "1 to 255 distances");
+    refused("distance_attention", "odd", &[("tables", 3)], "2 heads, or one, got 3");
+    refused("graph_attention", "odd", &[("masks", 3)], "2 heads, or one, got 3");
+    refused("segment_mean", "odd", &[("s", 23)], "`offsets`");
+    refused("join_heads", "odd", &[("p", 14)], "3 · 5 columns");
+    refused("walsh_pass", "odd", &[("p", 7)], "powers of two");
+    refused("walsh_hadamard", "odd", &[("k", 5)], "6 entries for 0 to 5 ones");
+    refused("mirror_grid", "odd", &[("m", 83)], "84");
 }

@@ -17,6 +17,7 @@
 
 mod exact;
 mod features;
+pub mod gkat;
 mod landmarks;
 mod linear;
 mod masked;

@@ -39,17 +39,19 @@ kernels! {
     check { find_nonfinite, nonfinite_parts, nonfinite_merge }
     /// What a device can do at best, for `wgattn bench`.
     probe { probe_fma, probe_copy, probe_exp, probe_load, probe_store }
-    /// Fourier transforms.
-    fft { fft, fft_line, fft_pass; plan }
+    /// Fourier transforms, of the line and of the hypercube.
+    fft { fft, fft_line, fft_pass, walsh_hadamard, walsh_pass; plan }
     /// Masks as linear operators on channels, by relative position: block-Toeplitz products, and pair by pair.
     mask {
         toeplitz_product, toeplitz_spectrum, circulant_embed, toeplitz_attention_sums, toeplitz_attention_fused, toeplitz_lift,
         toeplitz_contract, pack_rows, unpack_rows, relative_attention, relative_rows, relative_map, weigh_rows, choose_rows, column_norms, noise_guard, noise_flags,
-        count_flags, list_flags, masked_attention;
+        count_flags, list_flags, masked_attention, mirror_grid;
         fourier, grid, path, relative
     }
     /// Sparse operators of graphs: products, and expansions in their powers.
-    graph { spmm, chebyshev_step, chebyshev, stencil_step; csr, steps }
+    graph { spmm, chebyshev_step, chebyshev, stencil_step, graph_attention, join_heads, segment_mean; csr, steps }
+    /// Masks by distance between nodes: products and attention on packed distances.
+    distance { distance_product, distance_attention; pairs }
     /// Sums over the nodes of trees by distance.
     tree { tree_collect, tree_spread, tree_gather; hankel, layout, sweeps }
     /// Attention forms whose cost is all pairs of tokens.

@@ -7,15 +7,20 @@
 //! * [`RelativeTable`] and [`Toeplitz`]: weights by relative position on grids, by FFT.
 //! * [`network`]: weights by nearness along the edges of a graph.
 //! * [`TreeMask`]: weights by distance in trees.
+//! * [`ShortestPath`]: weights by steps between nodes of a network; [`Hypercube`], [`GridHeat`]: closed forms.
 //! * [`operator`]: the trait, and the combinations that stay fast.
 
+pub mod closed_forms;
 pub mod network;
 pub mod operator;
+pub mod shortest_path;
 pub mod spec;
 pub mod table;
 pub mod tree;
 
+pub use closed_forms::{GridHeat, GridPath, Hypercube};
 pub use operator::{Dense, Exactness, MaskOperator, Toeplitz};
+pub use shortest_path::ShortestPath;
 pub use spec::{MaskSpec, StencilSpec, ToeplitzSpec};
 pub use table::{Distance, Profile, RelativeTable, Support};
 pub use tree::{TreeMask, TreePath};

@@ -28,7 +28,7 @@ fn floyd_warshall(g: &Network, weighted: bool) -> Vec<f64> {
 fn all_pairs_are_right_in_both_directions() {
     let mut list = networks();
     let arcs: Vec<_> = erdos_renyi(140, 0.02, 8).expect("made").edges().map(|e| (e.0, e.1)).collect();
-    let one_way: Vec<_> = arcs.iter().copied().filter(|(i, j)| (i * 31 + j) % 3 != 0).collect();
+    let one_way: Vec<_> = arcs.iter().copied().filter(|(i, j)| (i * 2 + j) % 5 < 3).collect();
     list.push(("directed".into(), Network::directed(140, &one_way).expect("sound")));
     for (name, g) in list {
         let expected = floyd_warshall(&g, false);

@@ -8,6 +8,8 @@
 //! | `read` (feature `cli`) | edge lists, Matrix Market, GraphML, OBJ |
 //! | [`tree`] | rooted forests, heavy paths, centroids, and sums over them |
 //! | [`spectrum`], [`chebyshev`] | Laplacians, bounds of their eigenvalues, series for exp(−tL) and exp(tA) |
+//! | [`integrate`] | the same diffusion as a differential equation, stepped through time, to compare with |
+//! | [`layout`] | places of nodes in the plane by forces |
 //! | [`walk`], [`kernel`] | walks that every backend repeats, and the kernels of nodes made of them |
 //! | [`distance`] | steps and lengths of shortest paths |
 //!
@@ -17,7 +19,9 @@ pub mod build;
 pub mod change;
 pub mod chebyshev;
 pub mod distance;
+pub mod integrate;
 pub mod kernel;
+pub mod layout;
 pub mod network;
 #[cfg(feature = "cli")]
 pub mod read;

@@ -4,6 +4,8 @@
 
 mod build;
 mod distance;
+mod integrate;
+mod layout;
 mod network;
 mod read;
 mod shapes;

@@ -12,8 +12,8 @@ fn product(local_batch: u32, row: u32, key: u32, number: u32) -> f32 {
   var weighed = bare;
   if (HAS_GIVEN) {
     let batch = params.batch_from + local_batch;
-    let from = params.given_at + batch / params.h * params.given_b + batch % params.h * params.given_h;
-    let weight = given[from + key * params.c + number];
+    let start = params.given_at + batch / params.h * params.given_b + batch % params.h * params.given_h;
+    let weight = given[start + key * params.c + number];
     // By choice, so that a hidden key may hold anything.
     weighed = select(weight * bare, 0.0, weight == 0.0);
   }

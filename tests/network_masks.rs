@@ -520,7 +520,7 @@ fn sampled_kernels_come_close_to_what_they_estimate() {
 #[test]
 fn what_cannot_be_is_refused_with_a_reason() {
     let g = path(4).expect("made");
-    let told = |e: wgattn::Result<Box<dyn MaskOperator>>| e.err().expect("refused").to_string();
+    let told = |e: wgattn::Result<Box<dyn MaskOperator>>| e.expect_err("refused").to_string();
     let boxed = |m: wgattn::Result<Diffusion>| m.map(|m| Box::new(m) as Box<dyn MaskOperator>);
     let heat = |t, rtol| boxed(Diffusion::heat(g.clone(), Laplacian::Combinatorial, t, rtol));
     assert!(told(heat(-1.0, 1e-5)).contains("backwards"));

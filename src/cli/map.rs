@@ -2,19 +2,21 @@
 
 mod clip;
 
+use super::on_graph::{AnyMask, weighed_json, weighed_lines};
 use super::{Failure, Outcome, keep_input, notice, open_device, print_line, say};
 use crate::arrays::{Array, ArrayData};
 use crate::attention::{Attention, FeatureMap, Landmarks, Normalisation};
 use crate::backend::{Backend, DeviceKind, Timings};
 use crate::graph::human_bytes;
 use crate::mask::MaskSpec;
+use crate::mask::network::GraphSpec;
 use crate::numbers::significant;
 use crate::source::built_in;
 use crate::vision::image::Photo;
 use crate::vision::overlay::{Overlay, OverlayOptions, check_target};
 use crate::vision::scene::{
-    MapKernel, MapPath, NoTwin, RowNormalisation, Rows, Scene, SceneOptions, WHITENED_TWIN_TOKENS, fuse,
-    relative_error, scaled_to_one,
+    MapKernel, MapPath, NoTwin, RowNormalisation, Rows, Scene, SceneOptions, WHITENED_TWIN_TOKENS, Weighed,
+    fuse, relative_error, scaled_to_one,
 };
 use crate::words::{counted, told};
 use clap::ValueEnum;
@@ -41,10 +43,16 @@ pub(super) struct Args {
     /// favor+[:features=64,seed=0], hyperbolic, … [default: laplacian, elu under a mask]
     #[arg(long, value_parser = parse_kernel)]
     kernel: Option<MapKernel>,
-    /// Mask of relative positions over the rows: none, causal, decay:γ[,both], separable:size=…, toeplitz:PROFILE[,size=…]
-    /// [,distance=l1|l2|linf][,torus][,causal], or stencil:RxC,w/w/…
-    #[arg(long, default_value_t)]
-    mask: MaskSpec,
+    /// Mask over the rows. By relative position: none, causal, decay:γ[,both], separable:size=…, toeplitz:PROFILE[,size=…]
+    /// [,distance=l1|l2|linf][,torus][,causal], or stencil:RxC,w/w/…. Along the edges of a graph: diffusion:t=…[,laplacian=…],
+    /// communicability:t=…, walk:nodes=…,lambda=…,normalise=…[,walks=…,seed=…], pagerank:restart=…, steps:p=…,
+    /// tree:rate=… or tree:profile=…,size=…, spd:profile=…,size=…[,hops=…]
+    #[arg(long, default_value = "none")]
+    mask: AnyMask,
+    /// Graph under such a mask: image[:sensitivity=8,reach=8,cut=0], grid4, grid8, torus4, torus8, or a FILE whose nodes are the
+    /// tokens [default: image]
+    #[arg(long)]
+    graph: Option<GraphSpec>,
     /// How rows are computed; auto is exact for few tokens
     #[arg(long, value_enum, default_value_t)]
     path: PathArg,
@@ -178,7 +186,7 @@ fn parse_landmarks(text: &str) -> Result<Landmarks, String> {
 impl Args {
     /// The kernel that is asked for: under a mask one whose attention is linear.
     fn kernel(&self) -> MapKernel {
-        let masked = self.mask != MaskSpec::None;
+        let masked = self.mask != AnyMask::Position(MaskSpec::None);
         let usual = if masked { MapKernel::Feature(FeatureMap::Elu1) } else { MapKernel::Laplacian };
         self.kernel.unwrap_or(usual)
     }
@@ -203,6 +211,7 @@ impl Args {
         if !(1..=MOST_HEADS).contains(&self.heads) {
             return Err(Failure(format!("--heads {}: expected 1 to {MOST_HEADS}", self.heads)));
         }
+        let (mask, network) = self.mask.on(self.graph.as_ref())?;
         let kernel = self.kernel();
         if !kernel.has_bandwidth() {
             let name = kernel_name(kernel);
@@ -229,7 +238,8 @@ impl Args {
             max_tokens: self.max_tokens,
             heads: self.heads,
             kernel,
-            mask: self.mask.clone(),
+            mask,
+            network,
             path: match self.path {
                 PathArg::Auto => MapPath::Auto,
                 PathArg::Nystrom => MapPath::Nystrom,
@@ -405,13 +415,14 @@ fn one(
         false => Photo::open(file)?,
     };
     let queries = u32::try_from(args.at.len()).map_err(|_| Failure("too many --at".into()))?;
-    let scene = Scene::new(&photo, options, queries)?;
+    let mut scene = Scene::new(&photo, options, queries)?;
     // Refused before any work is done on the device.
     for pixel in &args.at {
         scene.grid.token_at(*pixel).map_err(|e| Failure(format!("{}: {e}", file.display())))?;
     }
     scene.notices.iter().for_each(|n| notice(format_args!("{}: {n}", file.display())));
     let mut program = scene.compile(backend)?;
+    let weighed = scene.weigh(backend, program.as_mut(), &args.at)?;
     let first = scene.rows(program.as_mut(), &args.at)?;
     // A second, profiled run gives the times without shader compilation, where it costs little.
     let rows = if first.timings.wall_seconds < 5.0 {
@@ -437,6 +448,7 @@ fn one(
         args,
         scene: &scene,
         rows: &rows,
+        weighed: weighed.as_ref(),
         first: &first.timings,
         backend,
         file,
@@ -451,7 +463,9 @@ fn zero_because(scene: &Scene) -> &'static str {
     match scene.kernel {
         kernel if kernel.has_bandwidth() => "λ is too small for this picture",
         MapKernel::Feature(FeatureMap::Relu { .. }) => "no feature of the query is above 0; use --kernel elu",
-        _ if scene.mask != MaskSpec::None => "the mask leaves no key that resembles the query",
+        _ if scene.mask != MaskSpec::None || scene.network().is_some() => {
+            "the mask leaves no key that resembles the query"
+        }
         _ => "no key resembles the query",
     }
 }
@@ -499,6 +513,11 @@ fn relative_errors(scene: &Scene, rows: &Rows, head: Option<usize>) -> Result<Ve
     Ok(rows.rows.iter().zip(exact).map(|(a, b)| relative_error(&fuse(a, head), &fuse(b, head))).collect())
 }
 
+/// The mask of a scene in words.
+fn mask_name(scene: &Scene) -> String {
+    scene.network().map_or_else(|| scene.mask.to_string(), |mask| mask.spec.to_string())
+}
+
 /// How the rows came to be.
 fn path_of(scene: &Scene) -> (&'static str, String) {
     match scene.kernel {
@@ -527,6 +546,9 @@ fn setting_lines(backend: &dyn Backend, scene: &Scene) -> Vec<String> {
     if scene.mask != MaskSpec::None {
         lines.push(format!("  mask       {}", scene.mask));
     }
+    if let Some(mask) = scene.network() {
+        lines.push(format!("  mask       {} on {}", mask.spec, mask.graph));
+    }
     lines
 }
 
@@ -535,6 +557,7 @@ struct Report<'a> {
     args: &'a Args,
     scene: &'a Scene,
     rows: &'a Rows,
+    weighed: Option<&'a Weighed>,
     first: &'a Timings,
     backend: &'a dyn Backend,
     file: &'a Path,
@@ -548,6 +571,7 @@ impl Report<'_> {
         if self.scene.normalisation != RowNormalisation::Map(Normalisation::None)
             || !self.scene.kernel.has_bandwidth()
             || self.scene.mask != MaskSpec::None
+            || self.scene.network().is_some()
         {
             return None;
         }
@@ -575,7 +599,8 @@ impl Report<'_> {
             "stride_pixels": [stride.x, stride.y],
             "patch_pixels": [patch.x, patch.y],
             "kernel": kernel_name(self.scene.kernel),
-            "mask": self.scene.mask.to_string(),
+            "mask": mask_name(self.scene),
+            "mask_on_graph": self.weighed.map(|w| weighed_json(w, self.scene.network().map(|m| &m.graph))),
             "path": path_of(self.scene).0,
             "landmarks": self.scene.landmarks,
             "lambda": self.scene.lambda,
@@ -607,6 +632,9 @@ impl Report<'_> {
         let mut lines =
             vec![format!("{} ({} × {}) at {}", self.file.display(), size.x, size.y, at.join(" "))];
         lines.extend(setting_lines(self.backend, self.scene));
+        if let Some(weighed) = self.weighed {
+            lines.extend(weighed_lines(weighed).iter().map(|line| format!("             {line}")));
+        }
         if self.scene.kernel.has_bandwidth() {
             let lambda: Vec<String> = self.scene.lambda.iter().map(|l| significant((*l).into(), 4)).collect();
             let mean = self.mean_kernel().map_or_else(String::new, |m| {

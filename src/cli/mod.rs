@@ -10,6 +10,7 @@ mod eval;
 mod explore;
 mod map;
 mod mask;
+mod on_graph;
 mod shaders;
 
 use crate::words::{plain, told};

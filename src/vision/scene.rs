@@ -9,6 +9,7 @@ mod rows;
 pub(crate) use rows::{MaskInputs, RecordedRows, RowPlan, RowsAsked, plan_rows, record_mapped, record_rows};
 
 use super::bandwidth::{DEFAULT_MEAN_KERNEL, MAX_LAMBDA_TOKENS, Metric, default_lambda};
+use super::colour::oklab as oklab_of;
 use super::features::{FeatureBasis, FeatureError, FeatureOptions, sample_indices, token_place};
 use super::grid::{GridError, TokenGrid};
 use super::image::{ImageError, LinearImage, Photo};
@@ -19,6 +20,7 @@ use crate::graph::Graph;
 use crate::kernels::image::{oklab, patchify};
 use crate::kernels::linalg::matmul::{self, Inputs};
 use crate::mask::MaskSpec;
+use crate::mask::network::{GraphSpec, MadeMask, NetworkMask, Tokens};
 use crate::numbers::significant;
 use crate::params::NoParams;
 use crate::tensor::{DType, HostData, HostTensor, Shape, Tensor};
@@ -110,6 +112,8 @@ pub struct SceneOptions {
     pub kernel: MapKernel,
     /// Mask of relative positions on the token grid; it multiplies the rows, which are divided by their sums after it.
     pub mask: MaskSpec,
+    /// Mask on a graph of the tokens, in place of the one before or with it.
+    pub network: Option<NetworkMask>,
     /// Nyström or exact.
     pub path: MapPath,
     /// Normalisation of the rows.
@@ -133,6 +137,7 @@ impl Default for SceneOptions {
             head_dim: 32,
             kernel: MapKernel::Laplacian,
             mask: MaskSpec::None,
+            network: None,
             path: MapPath::Auto,
             normalisation: RowNormalisation::Map(Normalisation::None),
             lambda: None,
@@ -180,8 +185,87 @@ pub struct Scene {
     graph: Graph,
     heads: u32,
     image: LinearImage,
+    network: Option<OnNetwork>,
     inputs: SceneInputs,
     made: RecordedRows,
+}
+
+/// A mask on a graph, and whether the rows of clicked tokens are made.
+#[derive(Clone, Debug)]
+struct OnNetwork {
+    mask: NetworkMask,
+    made: MadeMask,
+    weighed: Vec<UVec2>,
+}
+
+/// How rows of a mask on a graph came to be.
+#[derive(Clone, Debug)]
+pub struct Weighed {
+    /// The mask in a line.
+    pub described: String,
+    /// The mask and what it stands on.
+    pub made: MadeMask,
+    /// Passes of the device.
+    pub passes: usize,
+    /// Seconds of the run, without compilation.
+    pub seconds: f64,
+    /// Device memory that the passes hold.
+    pub memory: Memory,
+    /// `[query][token]` the mask's own rows.
+    pub rows: Vec<Vec<f32>>,
+}
+
+/// Rows `tokens` of a mask, by products with Mᵀ on the device.
+///
+/// Errors: tokens that are not there, a failing device.
+pub fn mask_rows(backend: &dyn Backend, made: &MadeMask, tokens: &[u32]) -> Result<Weighed, Error> {
+    let (n, r) = (made.operator.tokens(), narrow("queries", tokens.len())?);
+    let mut graph = Graph::new("mask rows");
+    let ones = graph.input("clicked tokens", [1, 1, n, r], DType::F32);
+    let out = made.operator.apply_transposed(&mut graph, ones)?;
+    graph.output(out)?;
+    let mut program = backend.compile(&graph)?;
+    let mut numbers = vec![0.0; n as usize * tokens.len()];
+    for (column, token) in tokens.iter().enumerate() {
+        let Some(one) = numbers.get_mut(*token as usize * tokens.len() + column) else {
+            let remedy = "tokens are counted from 0";
+            return Err(Error::value("row of a mask", format!("a token below {n}"), token, remedy));
+        };
+        *one = 1.0;
+    }
+    program.write(ones, &HostTensor::f32([1, 1, n, r], numbers)?)?;
+    // The first run compiles shaders.
+    program.run()?;
+    program.set_profiling(true);
+    let timings = program.run()?;
+    let passes = timings.steps.len();
+    let seconds = match timings.steps.iter().map(|s| s.seconds).sum::<f64>() {
+        sum if sum > 0.0 => sum,
+        _ => timings.wall_seconds,
+    };
+    let data = program.read(out)?.to_f32();
+    let row = |column: usize| data.iter().skip(column).step_by(tokens.len().max(1)).copied().collect();
+    let rows = (0..tokens.len()).map(row).collect();
+    let described = made.operator.describe();
+    Ok(Weighed { described, made: made.clone(), passes, seconds, memory: program.memory(), rows })
+}
+
+/// Mean OKLab colour of each token's cell `[rows · cols, 3]`.
+pub fn token_colours(image: &LinearImage, grid: &TokenGrid) -> Vec<f32> {
+    let stride = grid.stride() as usize;
+    let mut out = Vec::with_capacity(3 * grid.tokens());
+    for (row, col) in (0..grid.rows()).flat_map(|r| (0..grid.cols()).map(move |c| (r, c))) {
+        let (mut sum, mut count) = ([0.0_f64; 3], 0.0);
+        for y in row * stride..((row + 1) * stride).min(image.rows()) {
+            for x in col * stride..((col + 1) * stride).min(image.cols()) {
+                let lab = oklab_of(image.pixel_clamped(y as i64, x as i64).map(f64::from));
+                sum.iter_mut().zip(lab).for_each(|(s, c)| *s += c);
+                count += 1.0;
+            }
+        }
+        out.extend(sum.map(|s| if count > 0.0 { (s / count) as f32 } else { 0.0 }));
+    }
+    out
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -254,6 +338,7 @@ impl Scene {
         notices.extend(notice);
         let lambda = bandwidths(options, &basis, &image, &grid)?;
 
+        let network = options.network.as_ref().map(|mask| on_network(mask, &image, &grid)).transpose()?;
         let recorded = record(&basis, &grid, &image, options, (exact, no_twin.is_none()), queries)?;
         Ok(Self {
             grid,
@@ -269,6 +354,7 @@ impl Scene {
             graph: recorded.graph,
             heads: narrow("heads", options.heads)?,
             image,
+            network,
             inputs: recorded.inputs,
             made: recorded.made,
         })
@@ -288,9 +374,40 @@ impl Scene {
         program.write(self.inputs.image, &HostTensor::f32(shape, self.image.samples().to_vec())?)?;
         program.write(self.inputs.lambda, &HostTensor::f32([self.heads], self.lambda.clone())?)?;
         if let Some(mask) = self.inputs.mask {
-            program.write(mask.table, &mask_table(&self.mask, &self.grid)?)?;
+            if let Some(table) = mask.table {
+                program.write(table, &mask_table(&self.mask, &self.grid)?)?;
+            }
         }
         Ok(program)
+    }
+
+    /// The mask on a graph, where there is one.
+    pub fn network(&self) -> Option<&NetworkMask> {
+        self.network.as_ref().map(|on| &on.mask)
+    }
+
+    /// Makes the rows of the mask on a graph for these pixels and gives them to a compiled program: before [`Self::rows`], for each picture
+    /// and each click. `None` where there is no such mask.
+    ///
+    /// Errors: pixels outside the photograph, a failing device.
+    pub fn weigh(
+        &mut self,
+        backend: &dyn Backend,
+        program: &mut dyn Program,
+        at: &[UVec2],
+    ) -> Result<Option<Weighed>, SceneError> {
+        let given = self.inputs.mask.and_then(|mask| mask.given);
+        let (Some(on), Some(given)) = (&mut self.network, given) else { return Ok(None) };
+        let tokens = at
+            .iter()
+            .map(|pixel| Ok(narrow("token", self.grid.token_at(*pixel)?)?))
+            .collect::<Result<Vec<_>, SceneError>>()?;
+        let weighed = mask_rows(backend, &on.made, &tokens)?;
+        let n = self.grid.tokens();
+        let data = (0..n).flat_map(|t| weighed.rows.iter().map(move |row| row[t])).collect();
+        program.write(given, &HostTensor::f32(given.shape(), data)?)?;
+        on.weighed = at.to_vec();
+        Ok(Some(weighed))
     }
 
     /// Gives a compiled program another picture of the same size, such as the next frame of a video. Features and λ stay
@@ -305,6 +422,9 @@ impl Scene {
             return Err(Error::value("size of the next picture", shown(expected), shown(got), remedy).into());
         }
         self.image = photo.working(self.grid.working_size())?;
+        if let Some(on) = &self.network {
+            self.network = Some(on_network(&on.mask, &self.image, &self.grid)?);
+        }
         let shape = [self.image.rows() as u32, self.image.cols() as u32, 3];
         program.write(self.inputs.image, &HostTensor::f32(shape, self.image.samples().to_vec())?)?;
         Ok(())
@@ -317,6 +437,16 @@ impl Scene {
         if at.len() != self.queries as usize {
             let remedy = "make the scene for as many queries as you ask";
             return Err(Error::value("queries", self.queries.to_string(), at.len(), remedy).into());
+        }
+        if self.network.as_ref().is_some_and(|on| on.weighed != at) {
+            let remedy = "call Scene::weigh for these pixels first";
+            return Err(Error::value(
+                "rows of the mask on a graph",
+                "rows of these pixels",
+                "others",
+                remedy,
+            )
+            .into());
         }
         let (mut cells, mut tokens) = (Vec::new(), Vec::new());
         for pixel in at {
@@ -396,6 +526,14 @@ pub(crate) fn bandwidths(
     Ok(default_lambda(&sample, shape, metric, DEFAULT_MEAN_KERNEL)?.into_iter().map(|x| x as f32).collect())
 }
 
+/// The mask on the graph of this picture's tokens.
+fn on_network(mask: &NetworkMask, image: &LinearImage, grid: &TokenGrid) -> Result<OnNetwork, Error> {
+    let colours = matches!(mask.graph, GraphSpec::Image { .. }).then(|| token_colours(image, grid));
+    let tokens = Tokens { rows: grid.rows(), cols: grid.cols(), colours: colours.as_deref() };
+    let made = mask.operator(&tokens)?;
+    Ok(OnNetwork { mask: mask.clone(), made, weighed: Vec::new() })
+}
+
 struct Recorded {
     graph: Graph,
     inputs: SceneInputs,
@@ -405,17 +543,23 @@ struct Recorded {
 /// Inputs for a mask over rows of `queries` clicked tokens; `None` where nothing is masked.
 pub(crate) fn mask_inputs(
     graph: &mut Graph,
-    mask: &MaskSpec,
+    options: &SceneOptions,
     grid: &TokenGrid,
     queries: u32,
 ) -> Result<Option<MaskInputs>, Error> {
-    if *mask == MaskSpec::None {
+    let mask = &options.mask;
+    if *mask == MaskSpec::None && options.network.is_none() {
         return Ok(None);
     }
-    let entries = mask_table(mask, grid)?.shape();
-    let table = graph.input("mask table", entries, DType::F32);
+    let table = match mask {
+        MaskSpec::None => None,
+        _ => Some(graph.input("mask table", mask_table(mask, grid)?.shape(), DType::F32)),
+    };
+    let tokens_of_grid = narrow("tokens", grid.tokens())?;
+    let given = options.network.as_ref();
+    let given = given.map(|_| graph.input("rows of the mask", [1, 1, tokens_of_grid, queries], DType::F32));
     let tokens = graph.input("query tokens", [queries], DType::U32);
-    Ok(Some(MaskInputs { table, tokens }))
+    Ok(Some(MaskInputs { table, given, tokens }))
 }
 
 /// The mask's weights of relative positions, `[1, t]`.
@@ -437,7 +581,7 @@ fn record(
     let (heads, d) = (narrow("heads", options.heads)?, narrow("head_dim", options.head_dim)?);
     let lambda = graph.input("lambda", [heads], DType::F32);
     let cells = graph.input("query cells", [queries, 5], DType::U32);
-    let mask = mask_inputs(&mut graph, &options.mask, grid, queries)?;
+    let mask = mask_inputs(&mut graph, options, grid, queries)?;
     let inputs = SceneInputs { image: pixels, lambda, cells, mask };
 
     let tokens = narrow("tokens", grid.tokens())?;

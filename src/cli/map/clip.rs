@@ -181,6 +181,7 @@ pub(super) fn run(
                 work.insert(made)
             }
         };
+        work.scene.weigh(backend, work.program.as_mut(), &args.at)?;
         let rows = work.scene.rows(work.program.as_mut(), &args.at)?;
         work.draw(args, file, &frame, &rows, (container, &out), &mut tell)?;
         seen.push(Seen {

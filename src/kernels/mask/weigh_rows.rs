@@ -2,6 +2,7 @@
 //!
 //! * `products` `[b, h, n, c]`: what chosen queries have with all keys, key-major: the rows of softmax, of a Laplacian kernel, ones.
 //! * `table`, `key_mask`, `segment`, `rows` and parameters as in [`relative_map`](super::relative_map).
+//! * `given` `[b, h, n, c]`: weights of these very rows, as masks on graphs make them; 0 hides a key, whatever its product.
 //! * `out` `[b, h, n, c]`; keys that are left out or not seen have 0.
 
 use super::relative::{Operands, RELATIVE, RELATIVE_ROW};
@@ -10,15 +11,23 @@ use crate::error::Result;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
 use crate::reference;
-use crate::tensor::{DType, Dims};
+use crate::tensor::{DType, Dims, HostData};
 
 fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     let p: Params = args.params();
     let operands = Operands::without_products(args, &p.grid());
     let products = args.real("products");
     let (n, c) = (args.dims.at("n"), args.dims.at("c"));
+    let given = args.real_if("given");
     write_rows(args, p.raw == 1, |args, batch, row, number| {
-        operands.weights_of(args, batch, row, |key| products[(batch * n + key) * c + number])
+        operands.weights_of(args, batch, row, |key| {
+            let product = products[(batch * n + key) * c + number];
+            match given.as_ref().map(|given| given[args.start("given", batch) + key * c + number]) {
+                Some(weight) if weight == T::zero() => T::zero(),
+                Some(weight) => weight * product,
+                None => product,
+            }
+        })
     })
 }
 
@@ -32,13 +41,20 @@ const fn sizes(n: u32, t: u32, c: u32) -> [(&'static str, u32); 6] {
 
 const FILLS: [(&str, Fill); 3] =
     [("products", Fill::Uniform(0.0, 1.0)), ("table", Fill::Uniform(0.1, 1.0)), ("rows", Fill::Made(some_rows))];
-const NO_MASKS: &[&str] = &["key_mask", "segment"];
+const NO_MASKS: &[&str] = &["key_mask", "segment", "given"];
+const GIVEN: Fill = Fill::Made(some_weights);
+
+/// Weights of rows, some of them 0.
+fn some_weights(dims: &Dims) -> HostData {
+    let count = dims.batches() * u64::from(dims.size("n")) * u64::from(dims.size("c"));
+    HostData::F32((0..count).map(|i| (i * 29 % 7) as f32 * 0.25).collect())
+}
 
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
     name: "weigh_rows",
     family: "mask",
-    formula: "out[j,l] = T[i−j] p[j,l] / Σⱼ T[i−j] p[j,l] for i = rows[l], or without the division",
+    formula: "out[j,l] = T[i−j] g[j,l] p[j,l] / Σⱼ T[i−j] g[j,l] p[j,l] for i = rows[l], or without the division",
     source: "Choromanski et al., arXiv 2107.07999: block-Toeplitz masks, by definition",
     ports: &[
         Port::read("products", &["b", "h", "n", "c"]),
@@ -46,6 +62,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         Port::read("key_mask", &["b", "h", "n"]).of(DType::U8).broadcast().optional(),
         Port::read("segment", &["s", "2"]).of(DType::U32).optional(),
         Port::read("rows", &["c"]).of(DType::U32),
+        Port::read("given", &["b", "h", "n", "c"]).broadcast().optional(),
         Port::write("out", &["b", "h", "n", "c"]),
     ],
     params: Params::FIELDS,
@@ -73,16 +90,27 @@ pub static SPEC: KernelSpec = KernelSpec {
         )
         .without(NO_MASKS)
         .filled(&FILLS),
-        Case::new("odd", &sizes(269, 537, 3), Params::default_bytes).without(&["segment"]).filled(&FILLS),
+        Case::new("odd", &sizes(269, 537, 3), Params::default_bytes).without(&["segment", "given"]).filled(&FILLS),
         Case::new("raw_with_signs", &sizes(77, 13 * 21, 5), || {
             Params { n2: 7, n3: 11, raw: 1, ..Params::default() }.to_bytes()
         })
         .without(NO_MASKS)
         .filled(&[("products", Fill::Uniform(-1.0, 1.0)), FILLS[1], FILLS[2]]),
         Case::new("no_table", &[("b", 1), ("h", 3), ("n", 257), ("c", 2)], Params::default_bytes)
-            .without(&["table", "segment"])
+            .without(&["table", "segment", "given"])
             .filled(&[FILLS[0], FILLS[2]]),
-        Case::new("no_key", &sizes(33, 65, 2), Params::default_bytes).without(&["segment"]).filled(&[
+        Case::new("given", &[("b", 2), ("h", 3), ("n", 259), ("c", 5)], Params::default_bytes)
+            .without(&["table", "segment"])
+            .filled(&[FILLS[0], FILLS[2], ("given", GIVEN)]),
+        Case::new("given_over_a_table", &sizes(77, 13 * 21, 5), || {
+            Params { n2: 7, n3: 11, raw: 1, ..Params::default() }.to_bytes()
+        })
+        .without(&["key_mask", "segment"])
+        .filled(&[FILLS[0], FILLS[1], FILLS[2], ("given", GIVEN)]),
+        Case::new("nothing_given", &[("b", 1), ("h", 2), ("n", 33), ("c", 2)], Params::default_bytes)
+            .without(&["table", "segment", "key_mask"])
+            .filled(&[FILLS[0], FILLS[2], ("given", Fill::Value(0.0))]),
+        Case::new("no_key", &sizes(33, 65, 2), Params::default_bytes).without(&["segment", "given"]).filled(&[
             FILLS[0],
             FILLS[1],
             FILLS[2],

@@ -12,6 +12,7 @@
 
 mod diffusion;
 mod sampled;
+mod spec;
 mod steps;
 mod walks;
 
@@ -24,6 +25,7 @@ use crate::topology::Network;
 
 pub use diffusion::{Diffusion, GridArrays, GridTensors, diffuse_on_grid};
 pub use sampled::SampledWalks;
+pub use spec::{GraphSpec, MadeMask, NetworkMask, NetworkMaskSpec, Tokens};
 pub use steps::Steps;
 pub use walks::WalkKernel;
 

@@ -53,7 +53,9 @@ pub(crate) fn plan_rows(options: &SceneOptions, grid: &TokenGrid) -> Result<RowP
 /// Whether rows of this normalisation are numbers that a mask can weigh.
 fn check_mask(options: &SceneOptions) -> Result<(), Error> {
     match options.normalisation {
-        RowNormalisation::Map(n) if n != Normalisation::None && options.mask != MaskSpec::None => {
+        RowNormalisation::Map(n)
+            if n != Normalisation::None && (options.mask != MaskSpec::None || options.network.is_some()) =>
+        {
             let got = format!("{n:?}").to_lowercase();
             let remedy = "use --normalise none (presets bring their own), or sum for exact rows";
             Err(Error::value("normalisation of masked rows", "none or sum", got, remedy))
@@ -144,7 +146,9 @@ fn plan_kernel(options: &SceneOptions, grid: &TokenGrid) -> Result<RowPlan, Scen
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MaskInputs {
     /// Weights of relative positions `[1, t]` for the whole token grid.
-    pub(crate) table: Tensor,
+    pub(crate) table: Option<Tensor>,
+    /// Weights of the clicked tokens' own rows `[1, 1, n, r]`.
+    pub(crate) given: Option<Tensor>,
     /// Numbers of the clicked tokens `[r]`, u32.
     pub(crate) tokens: Tensor,
 }
@@ -201,7 +205,7 @@ pub(crate) fn record_rows(
             let grid = relative::Params { n1, n2, n3, ..relative::Params::default() };
             let params = relative_map::Params::of(grid, !sums_to_one(options));
             let out = graph.transient(name, bare.shape(), DType::F32);
-            let args = [Some(bare), Some(mask.table), None, None, Some(mask.tokens), Some(out)];
+            let args = [Some(bare), mask.table, None, None, Some(mask.tokens), mask.given, Some(out)];
             graph.pass(&weigh_rows::SPEC, &params, &args)?;
             Ok(out)
         };
@@ -261,7 +265,7 @@ fn record_feature_rows(
     let (heads, n, r) = (keys.dim(1), keys.dim(2), clicked.dim(2));
     let any = graph.constant("any row", HostTensor::new([r], HostData::U32(vec![0; r as usize]))?);
     let out = graph.transient("feature row", [1, heads, n, r], DType::F32);
-    let args = [Some(products), None, keep, None, Some(any), Some(out)];
+    let args = [Some(products), None, keep, None, Some(any), None, Some(out)];
     graph.pass(&weigh_rows::SPEC, &relative_map::Params::default(), &args)?;
     Ok(out)
 }

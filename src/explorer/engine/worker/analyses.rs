@@ -85,8 +85,8 @@ impl Worker {
         if let (Some(input), Some(Origin::Arrays(arrays))) = (rows.queries, from) {
             program.write(input, &HostTensor::f32(input.shape(), arrays.q.clone())?)?;
         }
-        if let (Some(mask), Some(features)) = (rows.mask, &self.features) {
-            program.write(mask.table, &scene::mask_table(&inputs.mask, &features.grid)?)?;
+        if let (Some(table), Some(features)) = (rows.mask.and_then(|mask| mask.table), &self.features) {
+            program.write(table, &scene::mask_table(&inputs.mask, &features.grid)?)?;
         }
         let number = narrow("token", snapshot.query_token)?;
         write_inputs(program, (rows.lambda, rows.cells, rows.keep, rows.mask), &inputs, number)?;

@@ -151,7 +151,7 @@ impl Worker {
                 rows.stage.link(input, &mut features.stage, output)?;
             }
         }
-        let table = rows.mask.filter(|_| rows.uploaded != inputs.mask).map(|mask| mask.table);
+        let table = rows.mask.filter(|_| rows.uploaded != inputs.mask).and_then(|mask| mask.table);
         if let Some(table) = table {
             let numbers = scene::mask_table(&inputs.mask, &features.grid)?;
             rows.stage.program().write(table, &numbers)?;
@@ -200,7 +200,7 @@ impl Rows {
         let queries = from.queries.map(|q| graph.input("queries", q.shape(), DType::F32));
         // The features of a picture carry d^−½; those of a model do not, and softmax wants q·k/√d.
         let scale = queries.map(|q| 1.0 / (q.dim(3) as f32).sqrt());
-        let mask = scene::mask_inputs(&mut graph, &options.mask, &from.grid, 1)?;
+        let mask = scene::mask_inputs(&mut graph, &options, &from.grid, 1)?;
         let ask = RowsAsked {
             features,
             queries,

@@ -373,10 +373,8 @@ impl Scene {
         let shape = [self.image.rows() as u32, self.image.cols() as u32, 3];
         program.write(self.inputs.image, &HostTensor::f32(shape, self.image.samples().to_vec())?)?;
         program.write(self.inputs.lambda, &HostTensor::f32([self.heads], self.lambda.clone())?)?;
-        if let Some(mask) = self.inputs.mask {
-            if let Some(table) = mask.table {
-                program.write(table, &mask_table(&self.mask, &self.grid)?)?;
-            }
+        if let Some(table) = self.inputs.mask.and_then(|mask| mask.table) {
+            program.write(table, &mask_table(&self.mask, &self.grid)?)?;
         }
         Ok(program)
     }

@@ -200,7 +200,7 @@ impl Rows {
         let queries = from.queries.map(|q| graph.input("queries", q.shape(), DType::F32));
         // The features of a picture carry d^−½; those of a model do not, and softmax wants q·k/√d.
         let scale = queries.map(|q| 1.0 / (q.dim(3) as f32).sqrt());
-        let mask = scene::mask_inputs(&mut graph, &options, &from.grid, 1)?;
+        let mask = scene::mask_inputs(&mut graph, options, &from.grid, 1)?;
         let ask = RowsAsked {
             features,
             queries,

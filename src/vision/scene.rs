@@ -6,7 +6,9 @@
 
 mod rows;
 
-pub(crate) use rows::{MaskInputs, RecordedRows, RowPlan, RowsAsked, plan_rows, record_mapped, record_rows};
+#[cfg(feature = "explorer")]
+pub(crate) use rows::record_mapped;
+pub(crate) use rows::{MaskInputs, RecordedRows, RowPlan, RowsAsked, plan_rows, record_rows};
 
 use super::bandwidth::{DEFAULT_MEAN_KERNEL, MAX_LAMBDA_TOKENS, Metric, default_lambda};
 use super::colour::oklab as oklab_of;

@@ -3,7 +3,7 @@
 //! `sums[own row of p]` = (A, R) = (Σ `w[s, 0]` x, Σ `w[s, 1]` x + `w[s, 2]` x′), s in piece p, x the row of spot s (its first half where rows are
 //! pairs, x′ the second).
 //!
-//! * `pieces` `[g, 4]`, `links` `[n, 3]` (see [`layout`](super::layout)); `weights` `[k, t]` for the first k spots.
+//! * `pieces` `[g, 4]`, `links` `[n, 3]` (see `layout` beside this); `weights` `[k, t]` for the first k spots.
 //! * `x` `[b, h, n, w]`: rows of w channels, t = 2; with `paired` of w/2 channels twice, t = 3.
 //! * `sums` `[b, h, m, e]`: the first m ≤ g pieces, which have the rows below m; e is twice the channels, all A of a piece before all R.
 //! * `longest`: members of the largest piece, 0 = not known.

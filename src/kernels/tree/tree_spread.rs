@@ -4,7 +4,7 @@
 //! pairs A + q S. Down, G = q G(parent) + (1 − q²)(x + S), one of pairs q G(parent) + R + (1 − q²) S; what hangs from outside has G of
 //! the piece above. `out` = `weight` · G + `prev`, or the pairs (G, S).
 //!
-//! * `pieces` `[g, 4]`, `links` `[n, 3]` (see [`layout`](super::layout)); `factors` `[n, 2]`: q and 1 − q² by spot.
+//! * `pieces` `[g, 4]`, `links` `[n, 3]` (see `layout` beside this); `factors` `[n, 2]`: q and 1 − q² by spot.
 //! * `x`, `prev`, `out` `[b, h, n, w]`: rows of w channels, or with `paired` pairs (A, R) and (G, S) of w/2, no weight and no `prev`.
 //! * `above` `[b, h, m, e]`: the pairs (G, S) of pieces by their rows, e twice the channels; without it pieces are whole trees.
 //! * `longest`: members of the largest piece, 0 = not known.

@@ -204,6 +204,36 @@ fn f32_error(degree: usize) -> f64 {
     (4e-8 * degree as f64).max(4e-7)
 }
 
+/// The f32 columns of the method's table 2.5a, n = 400 and 8 channels, at t = 0.5, 5 and 50: twice as much of max|X| is allowed, because
+/// the error of a series is one of the numbers it adds up (addendum 3).
+#[test]
+fn errors_are_those_of_the_methods_table() {
+    use Laplacian::{Combinatorial, Symmetric};
+    let random = erdos_renyi(400, 0.02, 1).expect("made");
+    let grown = preferential(400, 3, 2).expect("made");
+    let table: [(&str, Network, Laplacian, &[f64]); 6] = [
+        ("random, symmetric", random.clone(), Symmetric, &[4e-7, 1e-6, 1e-6]),
+        ("random", random, Combinatorial, &[8e-7, 2e-6, 5e-6]),
+        ("grid", grid(&[20, 20], Reach::Sides).expect("made"), Combinatorial, &[2e-7, 8e-7, 3e-6]),
+        // At t = 50 the table has no number: more than 400 terms.
+        ("star", star(400).expect("made"), Combinatorial, &[3e-6, 1e-4]),
+        ("preferential, symmetric", grown.clone(), Symmetric, &[4e-7, 9e-7, 1e-6]),
+        ("preferential", grown, Combinatorial, &[9e-7, 6e-6, 1e-5]),
+    ];
+    let x = units(400 * 8, 77);
+    for (graph, network, laplacian, column) in table {
+        for (t, allowed) in [0.5, 5.0, 50.0].into_iter().zip(column) {
+            let mask = Diffusion::heat(network.clone(), laplacian, t, 1e-7).expect("sound");
+            let wanted = dense_product(&mask.dense(0), &x, 400, false);
+            for (name, backend) in devices() {
+                let what = format!("{graph}, t = {t}, {name}");
+                let got = applied(backend.as_ref(), &mask, &x, false);
+                within(&what, &got, &wanted, 2.0 * allowed * greatest(&x));
+            }
+        }
+    }
+}
+
 #[test]
 fn growth_is_the_stored_one_up_to_a_factor_per_component() {
     let stored = Stored::read("exp_adjacency");

@@ -8,6 +8,7 @@ mod devices;
 mod eval;
 #[cfg(feature = "explorer")]
 mod explore;
+mod graph;
 mod map;
 mod mask;
 mod on_graph;
@@ -39,6 +40,8 @@ enum Command {
     Devices(devices::Args),
     /// Run any kernel or attention form on arrays from a file
     Eval(eval::Args),
+    /// Tell the figures of a network in a file
+    Graph(graph::Args),
     /// Time kernels and compare them with what the device can do
     Bench(bench::Args),
     /// Print the joined WGSL of kernels
@@ -159,6 +162,7 @@ pub fn main() -> ExitCode {
         },
         Command::Devices(args) => devices::run(&args),
         Command::Eval(args) => eval::run(&args),
+        Command::Graph(args) => graph::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Shaders(args) => shaders::run(&args),
     };

@@ -6,6 +6,7 @@
 #![cfg(feature = "cli")]
 
 mod clips;
+mod graphs;
 mod kernels;
 #[path = "../large/mod.rs"]
 mod large;

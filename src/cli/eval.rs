@@ -64,6 +64,7 @@ fn check_meaning(spec: &KernelSpec, port: &str, tensor: &HostTensor) -> Result<(
     };
     match (port, tensor.data()) {
         ("table", _) if WEIGHTED.contains(&spec.name) => first(|x| x < 0.0, "a weight of at least 0"),
+        ("given", _) if spec.name == "weigh_rows" => first(|x| x < 0.0, "a weight of at least 0"),
         ("decay", _) if spec.family == "linear" => {
             first(|x| !(0.0..=1.0).contains(&x), "a factor from 0 to 1")
         }

@@ -1,12 +1,19 @@
 //! `wgattn mask`: the weights that a mask gives to the keys of a clicked query, over a picture or a bare grid.
+//!
+//! Masks by relative position are read from their table. Rows of masks on graphs are products with Mᵀ on the device, in memory that
+//! grows with tokens and edges, so that each pixel may be a token.
 
+use super::on_graph::{AnyMask, weighed_json, weighed_lines};
 use super::{Failure, Outcome, keep_input, notice, open_device, print_line};
 use crate::arrays::{Array, ArrayData};
 use crate::attention::{Mask, MaskedAttention};
-use crate::mask::MaskSpec;
+use crate::backend::Backend;
+use crate::mask::network::{GraphSpec, MadeMask, NetworkMask, Tokens};
+use crate::mask::{MaskSpec, RelativeTable};
 use crate::vision::grid::{DEFAULT_MAX_TOKENS, DEFAULT_STRIDE, MAX_PATCH, TokenGrid};
 use crate::vision::image::Photo;
 use crate::vision::overlay::{Overlay, OverlayOptions, check_target};
+use crate::vision::scene::{Weighed, mask_rows, token_colours};
 use crate::words::counted;
 use glam::UVec2;
 use serde_json::json;
@@ -15,6 +22,9 @@ use std::path::PathBuf;
 
 /// Most weights of a matrix that `--matrix` writes: 1 GiB.
 const MOST_WEIGHTS: u64 = 1 << 28;
+
+/// Numbers that a device takes in one go where the matrix of a mask on a graph is asked for.
+const GO: usize = 1 << 22;
 
 /// Pixels along the side of a token where there is no picture.
 const CELL: u32 = 8;
@@ -27,8 +37,10 @@ const MOST_SIDE: u32 = 8192;
 pub(super) struct Args {
     /// none, causal, decay:γ[,both], separable:size=…, stencil:RxC,w/w/…[,torus][,causal] or
     /// toeplitz:PROFILE[,size=…][,distance=l1|l2|linf][,torus][,causal] with
-    /// PROFILE one of exp, gauss, window, inverse, triangle
-    mask: MaskSpec,
+    /// PROFILE one of exp, gauss, window, inverse, triangle. Along the edges of a graph: diffusion:t=…[,laplacian=…][,rtol=…],
+    /// communicability:t=…, walk:nodes=…,lambda=…,normalise=…[,walks=…,seed=…], pagerank:restart=…, steps:p=…,
+    /// tree:rate=… or tree:profile=…,size=…, spd:profile=…,size=…[,hops=…]
+    mask: AnyMask,
     /// Picture to paint the weights over
     picture: Option<PathBuf>,
     /// Rows and columns of tokens, in place of a picture
@@ -37,7 +49,11 @@ pub(super) struct Args {
     /// Clicked pixel X,Y of the picture, or column,row of the grid; may be given again
     #[arg(long, value_parser = super::map::parse_pixel, required = true)]
     at: Vec<UVec2>,
-    /// Distance of neighbouring tokens in pixels
+    /// Graph under such a mask: image[:sensitivity=8,reach=8,cut=0], grid4, grid8, torus4, torus8, or a FILE whose nodes are the
+    /// tokens; a tree takes a FILE's weights as lengths [default: image]
+    #[arg(long)]
+    graph: Option<GraphSpec>,
+    /// Distance of neighbouring tokens in pixels; 1 makes each pixel a token, as far as --max-tokens allows
     #[arg(long, default_value_t = DEFAULT_STRIDE)]
     stride: u32,
     /// Most tokens; larger pictures are reduced first
@@ -52,7 +68,8 @@ pub(super) struct Args {
     /// Also write the whole matrix as .npy (queries, keys)
     #[arg(long)]
     matrix: Option<PathBuf>,
-    /// Whose costs decide how attention under the mask would be computed: auto, cpu, or the index, name or backend of an adapter
+    /// Device: auto, cpu, or the index, name or backend of an adapter. It computes the rows of a mask on a graph; for other masks
+    /// its costs decide how attention under them would be computed
     #[arg(long, default_value = "auto")]
     device: String,
     /// Print the report as JSON
@@ -85,8 +102,8 @@ fn blank(cells: UVec2) -> Result<Photo, Failure> {
 const WIDTH: u32 = 32;
 
 /// How attention under the mask would be computed: by a scan, or the way that is cheaper on the device.
-fn way(args: &Args, sides: &[u32]) -> Result<String, Failure> {
-    let attention = MaskedAttention::of(Mask::from_spec(&args.mask, sides)?);
+fn way(args: &Args, mask: &MaskSpec, sides: &[u32]) -> Result<String, Failure> {
+    let attention = MaskedAttention::of(Mask::from_spec(mask, sides)?);
     if matches!(attention.mask, Mask::Scan(_)) {
         return Ok("scan, linear in the tokens".into());
     }
@@ -96,6 +113,58 @@ fn way(args: &Args, sides: &[u32]) -> Result<String, Failure> {
         Some(plan) => format!("{plan}, with {WIDTH} features and values, on {}", backend.info().name),
         None => format!("pairs, the definition, on {}", backend.info().name),
     })
+}
+
+/// Where rows come from.
+enum Source {
+    /// A table of relative positions, and how attention under it would be computed.
+    Table { table: RelativeTable, way: String },
+    /// A mask on a graph, and the device for its products.
+    Network { made: MadeMask, graph: GraphSpec, backend: Box<dyn Backend> },
+}
+
+impl Source {
+    fn of(args: &Args, photo: &Photo, grid: &TokenGrid, sides: [u32; 2]) -> Result<Self, Failure> {
+        let (spec, network) = args.mask.on(args.graph.as_ref())?;
+        let Some(NetworkMask { spec, graph }) = network else {
+            return Ok(Self::Table { table: spec.table(&sides)?, way: way(args, &spec, &sides)? });
+        };
+        // A bare grid has no colours to tell apart.
+        let colours = match (&graph, &args.picture) {
+            (GraphSpec::Image { .. }, Some(_)) => {
+                Some(token_colours(&photo.working(grid.working_size())?, grid))
+            }
+            _ => None,
+        };
+        let tokens = Tokens { rows: grid.rows(), cols: grid.cols(), colours: colours.as_deref() };
+        let mask = NetworkMask { spec, graph };
+        let made = mask.operator(&tokens)?;
+        Ok(Self::Network { made, graph: mask.graph, backend: open_device(&args.device)? })
+    }
+
+    /// Rows of the mask one after the other, and how they came to be where a device made them.
+    fn rows(&self, queries: &[u32], tokens: u32) -> Result<(Vec<f32>, Option<Weighed>), Failure> {
+        match self {
+            Self::Table { table, .. } => {
+                let row = |i: u32| (0..tokens).map(move |j| table.weight(0, i, j));
+                Ok((queries.iter().flat_map(|i| row(*i)).collect(), None))
+            }
+            Self::Network { made, backend, .. } => {
+                let mut weighed = mask_rows(backend.as_ref(), made, queries)?;
+                Ok((std::mem::take(&mut weighed.rows).concat(), Some(weighed)))
+            }
+        }
+    }
+
+    /// The whole matrix, as many rows at a time as a device takes.
+    fn matrix(&self, tokens: u32) -> Result<Vec<f32>, Failure> {
+        let all: Vec<u32> = (0..tokens).collect();
+        let mut matrix = Vec::with_capacity(all.len() * all.len());
+        for queries in all.chunks((GO / all.len().max(1)).max(1)) {
+            matrix.extend(self.rows(queries, tokens)?.0);
+        }
+        Ok(matrix)
+    }
 }
 
 /// Runs the subcommand.
@@ -135,16 +204,19 @@ pub(super) fn run(args: &Args) -> Outcome {
     let (rows, cols) = (grid.rows(), grid.cols());
     let side = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let sides = [side(rows), side(cols)];
-    let table = args.mask.table(&sides)?;
-    let way = way(args, &sides)?;
+    let source = Source::of(args, &photo, &grid, sides)?;
     let tokens = rows * cols;
-    let row = |token: usize| {
-        (0..tokens).map(move |key| (side(token), side(key))).map(|(i, j)| table.weight(0, i, j))
-    };
-    let mut weights = Vec::with_capacity(clicks.len() * tokens);
-    for pixel in &clicks {
-        weights.extend(row(grid.token_at(*pixel)?));
+    let queries =
+        clicks.iter().map(|pixel| Ok(side(grid.token_at(*pixel)?))).collect::<Result<Vec<_>, Failure>>()?;
+    if args.matrix.is_some() {
+        let count = (tokens as u64).saturating_mul(tokens as u64);
+        if count > MOST_WEIGHTS {
+            return Err(Failure(format!(
+                "--matrix: {tokens} × {tokens} weights are {count}, at most {MOST_WEIGHTS} are written: use fewer tokens, or --raw for single rows"
+            )));
+        }
     }
+    let (weights, weighed) = source.rows(&queries, side(tokens))?;
     let mut shown = vec![0.0; tokens];
     for line in weights.chunks(tokens) {
         shown.iter_mut().zip(line).for_each(|(sum, w)| *sum += *w / clicks.len() as f32);
@@ -160,22 +232,23 @@ pub(super) fn run(args: &Args) -> Outcome {
         write(path, vec![clicks.len(), rows, cols], weights.clone())?;
     }
     if let Some(path) = &args.matrix {
-        let count = (tokens as u64).saturating_mul(tokens as u64);
-        if count > MOST_WEIGHTS {
-            return Err(Failure(format!(
-                "--matrix: {tokens} × {tokens} weights are {count}, at most {MOST_WEIGHTS} are written: use fewer tokens, or --raw for single rows"
-            )));
-        }
-        write(path, vec![tokens, tokens], (0..tokens).flat_map(row).collect())?;
+        write(path, vec![tokens, tokens], source.matrix(side(tokens))?)?;
     }
-    let support = table.support();
     let seen: Vec<usize> =
         weights.chunks(tokens).map(|line| line.iter().filter(|w| **w > 0.0).count()).collect();
     if args.json {
+        let (support, attention, graph, device) = match &source {
+            Source::Table { table, way } => (Some(table.support().volume()), Some(way), None, None),
+            Source::Network { graph, backend, .. } => {
+                let info = backend.info();
+                let device = json!({ "name": info.name, "backend": info.backend, "type": info.kind.to_string(), "driver": info.driver });
+                (None, None, Some(graph), Some(device))
+            }
+        };
         let report = json!({
             "mask": args.mask.to_string(), "rows": rows, "cols": cols, "tokens": tokens,
-            "queries": clicks.iter().map(|p| grid.token_at(*p).ok()).collect::<Vec<_>>(),
-            "keys_seen": seen, "keys_in_support": support.volume(), "attention": way,
+            "queries": queries, "keys_seen": seen, "keys_in_support": support, "attention": attention,
+            "mask_on_graph": weighed.as_ref().map(|w| weighed_json(w, graph)), "device": device,
             "out": args.out.display().to_string(),
         });
         return print_line(&serde_json::to_string_pretty(&report)?);
@@ -184,7 +257,16 @@ pub(super) fn run(args: &Args) -> Outcome {
     print_line(&format!("grid         {rows} × {cols} = {}", counted(tokens, "token", "tokens")))?;
     let list: Vec<String> = seen.iter().map(ToString::to_string).collect();
     print_line(&format!("sees         {} of {tokens} keys", list.join(", ")))?;
-    print_line(&format!("attention    {way}"))?;
+    match &source {
+        Source::Table { way, .. } => print_line(&format!("attention    {way}"))?,
+        Source::Network { graph, backend, .. } => {
+            print_line(&format!("graph        {graph}"))?;
+            for line in weighed.iter().flat_map(weighed_lines) {
+                print_line(&format!("             {line}"))?;
+            }
+            print_line(&format!("device       {}", backend.info().name))?;
+        }
+    }
     [Some(&args.out), args.raw.as_ref(), args.matrix.as_ref()]
         .into_iter()
         .flatten()

@@ -7,6 +7,7 @@
 
 mod clips;
 mod graph;
+mod graphs;
 mod kernels;
 #[path = "../large/mod.rs"]
 mod large;

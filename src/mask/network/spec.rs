@@ -10,6 +10,9 @@
 //!
 //! image[:sensitivity=8,reach=8,cut=0]    grid4    grid8    torus4    torus8    FILE
 //! ```
+//!
+//! Weights say how strongly nodes are joined, to all masks but `tree`: that takes a FILE's weights as lengths, and an image's colour
+//! differences, so that `cut` has no meaning there.
 
 use super::{Diffusion, SampledWalks, Steps, WalkKernel};
 use crate::error::{Error, Result};
@@ -228,15 +231,17 @@ impl NetworkMask {
     /// The mask for the tokens of a grid.
     ///
     /// Heat on plain grids and tori takes its closed form where that costs less; on grids and pictures series run on kernels that read no
-    /// lists.
+    /// lists. Trees of pictures stand on lengths, which grow with colour differences; on files they take the weights as lengths.
     ///
-    /// Errors: as [`GraphSpec::network`] and [`NetworkMaskSpec::operator`].
+    /// Errors: as [`GraphSpec::network`] and [`NetworkMaskSpec::operator`]; a tree on an image graph with `cut`, whose weights are
+    /// affinities.
     pub fn operator(&self, tokens: &Tokens<'_>) -> Result<MadeMask> {
-        if let (
-            NetworkMaskSpec::Tree { .. } | NetworkMaskSpec::TreeProfile { .. },
-            GraphSpec::Image { sensitivity, reach, cut: 0.0 },
-        ) = (self.spec, &self.graph)
-        {
+        let on_tree = matches!(self.spec, NetworkMaskSpec::Tree { .. } | NetworkMaskSpec::TreeProfile { .. });
+        if let (true, GraphSpec::Image { sensitivity, reach, cut }) = (on_tree, &self.graph) {
+            if *cut > 0.0 {
+                let remedy = "leave `cut` out: it drops edges by weight, and a tree keeps those of least length by itself";
+                return Err(Error::value("`cut` of graph `image` under a tree", "0", cut, remedy));
+            }
             let forest = tokens.picture()?.tree(*reach, 1.0, *sensitivity as f32)?;
             return self.spec.on_forest(forest);
         }
@@ -244,7 +249,15 @@ impl NetworkMask {
         let made = self
             .spec
             .series(&network, self.graph.on_grid().map(|reach| Ok((tokens.sides()?, reach))).transpose()?)?;
-        let Some(made) = made else { return self.spec.operator(&network) };
+        let Some(made) = made else {
+            let mut made = self.spec.operator(&network)?;
+            if on_tree && network.weights().is_some() {
+                made.stands_on = Some(
+                    "spanning tree, the graph's weights taken as lengths: distances in it are at least those of the graph",
+                );
+            }
+            return Ok(made);
+        };
         let (rows, cols) = tokens.sides()?;
         if let (
             NetworkMaskSpec::Diffusion { t, laplacian: Laplacian::Combinatorial, .. },
@@ -456,6 +469,7 @@ impl<'a> Options<'a> {
         let expected = || match (least, most) {
             (l, f64::MAX) if l > 0.0 => "a number above 0".to_string(),
             (l, f64::MAX) => format!("a finite number of at least {l}"),
+            (l, m) if l > 0.0 && l < 1e-3 => format!("a number from {l:e} to {m}"),
             (l, m) => format!("a number from {l} to {m}"),
         };
         match (self.take(key), default) {
@@ -725,6 +739,25 @@ mod tests {
                 assert!(worst < 1e-9, "{mask} on {graph}: {worst}");
             }
         }
+    }
+
+    #[test]
+    fn trees_take_lengths_and_refuse_affinities() {
+        let colours: Vec<f32> = (0..12).map(|i| i as f32 / 20.0).collect();
+        let tokens = Tokens { rows: 2, cols: 2, colours: Some(&colours) };
+        let on = |mask: &str, graph: &str| {
+            let (spec, graph) = (mask.parse().expect(mask), graph.parse().expect(graph));
+            NetworkMask { spec, graph }.operator(&tokens)
+        };
+        for mask in ["tree:rate=0.2", "tree:profile=gauss,size=2"] {
+            let message = on(mask, "image:cut=0.25").expect_err(mask).to_string();
+            assert!(message.contains("`cut`") && message.contains("0.25"), "{message}");
+            assert_eq!(on(mask, "image").expect(mask).edges, 3);
+        }
+        assert!(on("spd:hops=1", "image:cut=0.25").is_ok());
+        // Neighbours a step apart: exp(−0.2).
+        let beside = on("tree:rate=0.2", "grid4").expect("a tree").operator.weight(0, 0, 1);
+        assert!((beside - (-0.2_f64).exp()).abs() < 1e-6, "{beside}");
     }
 
     #[test]

@@ -20,7 +20,7 @@ fn a_map_takes_masks_on_graphs() {
     // What is said, edges of 12 × 16 tokens, or of their spanning tree.
     let (sides, corners) = (11 * 16 + 12 * 15, 11 * 16 + 12 * 15 + 2 * 11 * 15);
     let cases = [
-        ("diffusion:t=3,rtol=0.001", "image", "image:sensitivity=8,reach=8", corners),
+        ("diffusion:t=3,rtol=1e-3", "image", "image:sensitivity=8,reach=8", corners),
         ("diffusion:t=3", "grid4", "grid4", sides),
         ("walk:nodes=3,lambda=0.5,normalise=cosine", "grid8", "grid8", corners),
         ("tree:rate=0.2", "image:reach=4", "image:sensitivity=8,reach=4", 12 * 16 - 1),
@@ -68,7 +68,7 @@ fn a_mask_on_a_graph_is_painted_and_told() {
     let cat = folder.picture("cat.png", 64, 48);
     let mask =
         |words: &[&str], more: &[&str]| folder.run(&[&["mask"], words, &["--device", "cpu"], more].concat());
-    let image = ["diffusion:t=3,rtol=0.001", cat.as_str(), "--at", "32,24", "--graph", "image"];
+    let image = ["diffusion:t=3,rtol=1e-3", cat.as_str(), "--at", "32,24", "--graph", "image"];
     let report = mask(&image, &["--json", "--raw", "row.npy"]).done().json();
     let on = &report["mask_on_graph"];
     assert_eq!((&report["tokens"], &report["queries"]), (&192.into(), &[6 * 16 + 8][..].into()), "{report}");

@@ -397,10 +397,10 @@ impl Worker {
         let key = relative_mask::GuardKey::of(request, &ran.inputs);
         let guard = self.guard.as_ref().filter(|(found, _)| key.as_ref() == Some(found));
         snapshot.guard = guard.filter(|_| needs.guard).map(|(_, guard)| Arc::clone(guard));
-        let key = self.diffusion_key(request);
-        snapshot.diffusion = key.as_ref().and_then(|key| self.diffusions.found(key));
+        let spread = self.diffusion_key(request);
+        snapshot.diffusion = spread.as_ref().and_then(|key| self.diffusions.found(key));
         let missing = Needs {
-            diffusion: key.is_some() && snapshot.diffusion.is_none(),
+            diffusion: spread.is_some() && snapshot.diffusion.is_none(),
             trace: needs.trace && snapshot.trace.is_none() && snapshot.landmarks > 0,
             distances: needs.distances && snapshot.distances.is_none(),
             parity: needs.parity && snapshot.parity.is_none() && snapshot.no_parity.is_none(),

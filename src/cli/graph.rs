@@ -2,13 +2,9 @@
 
 use super::{Failure, Outcome, print_line};
 use crate::numbers::significant;
-use crate::topology::Network;
 use crate::topology::read::{Numbering, Options, read};
 use serde_json::json;
 use std::path::PathBuf;
-
-/// Most nodes for which the diameter is found rather than bounded.
-const MOST_SEARCHED: usize = 4096;
 
 /// Arguments of `wgattn graph`.
 #[derive(Debug, clap::Args)]
@@ -39,29 +35,6 @@ enum NumberingArg {
     Names,
 }
 
-/// Greatest distance in steps within a component, edges taken both ways.
-fn diameter(network: &Network) -> u32 {
-    let plain = network.symmetrised();
-    let mut most = 0;
-    let mut seen = vec![u32::MAX; plain.nodes()];
-    for source in 0..plain.nodes() as u32 {
-        let mut queue = vec![(source, 0_u32)];
-        seen[source as usize] = source;
-        let mut at = 0;
-        while let Some((i, d)) = queue.get(at).copied() {
-            at += 1;
-            most = most.max(d);
-            for j in plain.neighbours(i) {
-                if seen[*j as usize] != source {
-                    seen[*j as usize] = source;
-                    queue.push((*j, d + 1));
-                }
-            }
-        }
-    }
-    most
-}
-
 /// Runs the subcommand.
 pub(super) fn run(args: &Args) -> Outcome {
     let numbering = match args.numbering {
@@ -85,7 +58,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let weights = network.edges().map(|e| e.2).fold(None, |span: Option<(f32, f32)>, w| {
         Some(span.map_or((w, w), |(least, most)| (least.min(w), most.max(w))))
     });
-    let diameter = (network.nodes() <= MOST_SEARCHED).then(|| diameter(network));
+    let (short, long) = known.diameter;
     let (least, mean, greatest) = known.degree;
     if args.json {
         let report = json!({
@@ -100,7 +73,7 @@ pub(super) fn run(args: &Args) -> Outcome {
             "isolated": known.isolated,
             "degree": { "least": least, "mean": mean, "greatest": greatest },
             "bandwidth": known.bandwidth,
-            "diameter": diameter,
+            "diameter": { "at_least": short, "at_most": long },
         });
         return print_line(&serde_json::to_string_pretty(&report)?);
     }
@@ -116,6 +89,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         let word = |w: f32| significant(f64::from(w), 4);
         lines.push(format!("weights      {} to {}", word(least), word(most)));
     }
-    lines.extend(diameter.map(|d| format!("diameter     {d} steps")));
+    let span = if short == long { short.to_string() } else { format!("{short} to {long}") };
+    lines.push(format!("diameter     {span} steps"));
     print_line(&lines.join("\n"))
 }

@@ -23,8 +23,11 @@ fn figures_of_the_graphs_that_come_along() {
         assert_eq!(report["directed"], false);
     }
     let bridges = told("koenigsberg.csv", &["--numbering", "names"]);
-    assert_eq!((&bridges["weights"]["greatest"], &bridges["diameter"]), (&2.0.into(), &2.into()));
-    assert_eq!(told("karate.csv", &[])["diameter"], 5);
+    assert_eq!(bridges["weights"]["greatest"], 2.0);
+    for (report, diameter) in [(bridges, 2), (told("karate.csv", &[]), 5)] {
+        let bound = |name: &str| report["diameter"][name].as_u64().expect("a number");
+        assert!((bound("at_least")..=bound("at_most")).contains(&diameter), "{report}");
+    }
     folder.run(&["graph", "none.csv"]).refused(&["none.csv"]);
     fs::write(folder.at("empty.csv"), "from,to\n").expect("a file");
     folder.run(&["graph", "empty.csv"]).refused(&["empty.csv", "--nodes"]);

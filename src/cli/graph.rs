@@ -1,10 +1,18 @@
-//! `wgattn graph`: what can be said of a network in a file, as lines or as JSON.
+//! `wgattn graph`: what can be said of a network in a file, as lines or as JSON, and its picture, coloured by a mask's row.
 
-use super::{Failure, Outcome, print_line};
+use super::node_link::{self, Row};
+use super::on_graph::{weighed_json, weighed_lines};
+use super::{Failure, Outcome, keep_input, notice, open_device, print_line};
+use crate::mask::network::NetworkMaskSpec;
 use crate::numbers::significant;
-use crate::topology::read::{Numbering, Options, read};
+use crate::topology::read::{Loaded, Numbering, Options, read};
+use crate::vision::overlay::{check_target, save_picture};
+use crate::vision::scene::{Weighed, mask_rows};
 use serde_json::json;
 use std::path::PathBuf;
+
+/// Most pixels along a side of the picture.
+const MOST_SIZE: u32 = 8192;
 
 /// Arguments of `wgattn graph`.
 #[derive(Debug, clap::Args)]
@@ -20,6 +28,22 @@ pub(super) struct Args {
     /// Nodes of a list, where more exist than have edges
     #[arg(long)]
     nodes: Option<usize>,
+    /// Picture to write: nodes as dots, edges as lines; places are the file's, or found by forces
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Pixels along the picture's sides
+    #[arg(long, default_value_t = 900, requires = "out")]
+    size: u32,
+    /// Colour nodes by a row of this mask: diffusion:t=…, communicability:t=…, walk:nodes=…,lambda=…, pagerank:restart=…, steps:p=…,
+    /// tree:rate=…, spd:profile=…,size=…, as `wgattn mask` takes them
+    #[arg(long, requires_all = ["out", "node"])]
+    mask: Option<NetworkMaskSpec>,
+    /// The node whose row it is: its number, or its name where the file has names
+    #[arg(long, requires = "mask", allow_hyphen_values = true)]
+    node: Option<String>,
+    /// Device for the row: auto, cpu, or the index, name or backend of an adapter
+    #[arg(long, default_value = "auto")]
+    device: String,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
@@ -35,8 +59,42 @@ enum NumberingArg {
     Names,
 }
 
+/// The node that is meant; names come before numbers.
+fn node_of(loaded: &Loaded, asked: &str, one_based: bool) -> Result<u32, Failure> {
+    if let Some(at) = loaded.names.iter().position(|name| name == asked) {
+        return Ok(at as u32);
+    }
+    let n = loaded.network.nodes();
+    let first = usize::from(one_based);
+    let number = asked.parse::<usize>().ok().and_then(|i| i.checked_sub(first)).filter(|i| *i < n);
+    number.map(|i| i as u32).ok_or_else(|| {
+        let names = match loaded.names.first() {
+            Some(name) => format!(", or a name such as {name:?}"),
+            None => String::new(),
+        };
+        let last = n - 1 + first;
+        Failure(format!("--node {asked}: expected a number from {first} to {last}{names}"))
+    })
+}
+
+/// The row of the mask that is asked for.
+fn row(args: &Args, loaded: &Loaded) -> Result<Option<(u32, Weighed)>, Failure> {
+    let (Some(mask), Some(asked)) = (&args.mask, &args.node) else { return Ok(None) };
+    let node = node_of(loaded, asked, matches!(args.numbering, NumberingArg::One))?;
+    let made = mask.operator(&loaded.network)?;
+    let backend = open_device(&args.device)?;
+    Ok(Some((node, mask_rows(backend.as_ref(), &made, &[node])?)))
+}
+
 /// Runs the subcommand.
 pub(super) fn run(args: &Args) -> Outcome {
+    if let Some(out) = &args.out {
+        check_target(out)?;
+        keep_input(&args.file, out)?;
+        if !(1..=MOST_SIZE).contains(&args.size) {
+            return Err(Failure(format!("--size {}: expected 1 to {MOST_SIZE} pixels", args.size)));
+        }
+    }
     let numbering = match args.numbering {
         NumberingArg::Zero => Numbering::Zero,
         NumberingArg::One => Numbering::One,
@@ -49,6 +107,16 @@ pub(super) fn run(args: &Args) -> Outcome {
             "{}: expected at least one node, got an empty graph; add an edge, or give --nodes",
             args.file.display()
         )));
+    }
+    let row = row(args, &loaded)?;
+    if let Some(out) = &args.out {
+        let shown = row
+            .as_ref()
+            .and_then(|(node, weighed)| Some(Row { node: *node, weights: weighed.rows.first()? }));
+        let mut notices = Vec::new();
+        let picture = node_link::draw(&loaded, shown.as_ref(), args.size, &mut notices)?;
+        notices.iter().for_each(notice);
+        save_picture(&picture, out)?;
     }
     let known = network.statistics();
     let components = network.components();
@@ -74,6 +142,10 @@ pub(super) fn run(args: &Args) -> Outcome {
             "degree": { "least": least, "mean": mean, "greatest": greatest },
             "bandwidth": known.bandwidth,
             "diameter": { "at_least": short, "at_most": long },
+            "mask": args.mask.as_ref().map(ToString::to_string),
+            "node": row.as_ref().map(|(node, _)| node),
+            "mask_on_graph": row.as_ref().map(|(_, weighed)| weighed_json(weighed, None)),
+            "out": args.out.as_ref().map(|out| out.display().to_string()),
         });
         return print_line(&serde_json::to_string_pretty(&report)?);
     }
@@ -91,5 +163,11 @@ pub(super) fn run(args: &Args) -> Outcome {
     }
     let span = if short == long { short.to_string() } else { format!("{short} to {long}") };
     lines.push(format!("diameter     {span} steps"));
+    if let (Some(mask), Some((node, weighed))) = (&args.mask, &row) {
+        let called = loaded.names.get(*node as usize).map_or_else(String::new, |name| format!(" ({name})"));
+        lines.push(format!("mask         {mask}, row of node {node}{called}"));
+        lines.extend(weighed_lines(weighed).iter().map(|line| format!("             {line}")));
+    }
+    lines.extend(args.out.iter().map(|out| format!("             {}", out.display())));
     print_line(&lines.join("\n"))
 }

@@ -11,6 +11,7 @@ mod explore;
 mod graph;
 mod map;
 mod mask;
+mod node_link;
 mod on_graph;
 mod shaders;
 

@@ -69,7 +69,8 @@ impl Network {
     /// All figures, in linear time.
     ///
     /// The diameter is bounded from below by a double sweep (breadth-first from anywhere, then from the farthest node) and from
-    /// above by twice the steps from the middle of that path; both are exact on trees.
+    /// above by twice the steps from the middle of that path; both are exact on trees. Where nodes times edges are few (2²⁴), a search
+    /// from every node gives it exactly.
     pub fn statistics(&self) -> Statistics {
         let undirected = self.is_symmetric();
         let both = if undirected { self.clone() } else { self.symmetrised() };
@@ -97,6 +98,11 @@ impl Network {
             at_least = at_least.max(length);
             // A tree's own path is its longest; elsewhere no two nodes are farther apart than through the middle.
             at_most = at_most.max(if is_forest { length } else { (2 * radius).max(length) });
+        }
+        const FEW: usize = 1 << 24;
+        if at_least < at_most && nodes.saturating_mul(nodes + both.entries()) <= FEW {
+            at_least = (0..nodes as u32).map(|i| sweep.from(i).1).max().unwrap_or(0);
+            at_most = at_least;
         }
         Statistics {
             nodes,

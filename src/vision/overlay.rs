@@ -273,7 +273,7 @@ impl OverlayOptions {
 }
 
 /// From values to colours.
-struct ValueScale {
+pub(crate) struct ValueScale {
     palette: Palette,
     low: f64,
     high: f64,
@@ -283,7 +283,7 @@ impl ValueScale {
     const STEPS: usize = 1024;
     const TICKS: usize = 5;
 
-    fn choose(map: &[f32], options: &OverlayOptions, notices: &mut Vec<String>) -> Self {
+    pub(crate) fn choose(map: &[f32], options: &OverlayOptions, notices: &mut Vec<String>) -> Self {
         let finite = || map.iter().filter(|v| v.is_finite()).map(|&v| f64::from(v));
         let gaps = map.len() - finite().count();
         if gaps > 0 {
@@ -326,6 +326,14 @@ impl ValueScale {
             .collect()
     }
 
+    /// The colour of a value, that of missing ones where it is not finite.
+    pub(crate) fn colour(&self, value: f64) -> [u8; 3] {
+        if !value.is_finite() {
+            return NOT_FINITE_COLOUR;
+        }
+        self.palette.colour(self.index(value) as f64 / Self::STEPS as f64)
+    }
+
     /// Index into [`Self::table`].
     fn index(&self, value: f64) -> usize {
         let t = ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0);
@@ -366,6 +374,15 @@ impl Sampler<'_> {
             .fold((0.0, 0.0), |(sum, weight), (v, w)| (sum + v * w, weight + w));
         Some(sum / weight)
     }
+}
+
+/// `drawn` with the bar of its colours beside it; room for the colour of missing values where it `has_gaps`.
+pub(crate) fn with_bar(drawn: &RgbImage, scale: &ValueScale, has_gaps: bool) -> RgbImage {
+    let layout = Layout::of(UVec2::new(drawn.width(), drawn.height()), scale.labels(), has_gaps);
+    let mut picture = RgbImage::from_pixel(layout.canvas.x, layout.canvas.y, Rgb(PAPER));
+    image::imageops::replace(&mut picture, drawn, 0, 0);
+    layout.colour_bar(&mut picture, scale);
+    picture
 }
 
 /// Where photograph, bar and numbers stand; pixels of the canvas.
@@ -482,7 +499,7 @@ fn outline(picture: &mut RgbImage, left: u32, top: u32, width: u32, height: u32,
 }
 
 /// ASCII text with the 8 × 8 font; bit 0 of a font row is its left pixel.
-fn text(picture: &mut RgbImage, left: u32, top: u32, scale: u32, words: &str) {
+pub(crate) fn text(picture: &mut RgbImage, left: u32, top: u32, scale: u32, words: &str) {
     for (at, c) in (0u32..).zip(words.chars()) {
         let glyph = BASIC_LEGACY.get(c as usize).copied().unwrap_or([0x7e; 8]);
         for (row, bits) in (0u32..).zip(glyph) {

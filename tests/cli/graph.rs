@@ -25,12 +25,70 @@ fn figures_of_the_graphs_that_come_along() {
     let bridges = told("koenigsberg.csv", &["--numbering", "names"]);
     assert_eq!(bridges["weights"]["greatest"], 2.0);
     for (report, diameter) in [(bridges, 2), (told("karate.csv", &[]), 5)] {
-        let bound = |name: &str| report["diameter"][name].as_u64().expect("a number");
-        assert!((bound("at_least")..=bound("at_most")).contains(&diameter), "{report}");
+        let both = serde_json::json!({ "at_least": diameter, "at_most": diameter });
+        assert_eq!(report["diameter"], both, "small graphs are searched from every node: {report}");
     }
     folder.run(&["graph", "none.csv"]).refused(&["none.csv"]);
     fs::write(folder.at("empty.csv"), "from,to\n").expect("a file");
     folder.run(&["graph", "empty.csv"]).refused(&["empty.csv", "--nodes"]);
     fs::write(folder.at("bad.csv"), "0,1\n1,x\n").expect("a file");
     folder.run(&["graph", "bad.csv"]).refused(&["bad.csv", "line 2", "column 3"]);
+}
+
+#[test]
+fn a_row_of_a_mask_colours_the_nodes() {
+    let folder = Folder::new("graph-picture");
+    let asset = |name: &str| {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/graphs").join(name).display().to_string()
+    };
+    let draw = |more: &[&str]| {
+        let report = folder.run(&[&["graph"], more, &["--device", "cpu", "--json"]].concat()).done().json();
+        let file = report["out"].as_str().expect("a picture").to_string();
+        (report, image::open(folder.at(&file)).expect("a picture").to_rgb8())
+    };
+    let karate = asset("karate.csv");
+    let (plain, bare) = draw(&[&karate, "--out", "bare.png", "--size", "300"]);
+    assert_eq!((plain["mask"].is_null(), bare.dimensions()), (true, (300, 300)));
+    let colours = |picture: &image::RgbImage| {
+        picture
+            .pixels()
+            .filter(|p| p.0.iter().max().zip(p.0.iter().min()).is_some_and(|(a, b)| a - b > 40))
+            .count()
+    };
+    assert!(colours(&bare) > 500, "the nodes are seen");
+    let mask = ["--mask", "diffusion:t=1", "--node", "0", "--size", "300"];
+    let (report, shown) = draw(&[&[karate.as_str(), "--out", "row.png"], &mask[..]].concat());
+    assert_eq!((&report["node"], &report["mask"]), (&0.into(), &"diffusion:t=1".into()));
+    assert!(report["mask_on_graph"]["terms"].as_u64().is_some_and(|terms| terms > 5), "{report}");
+    assert!(shown.width() > 300 && shown.height() == 300, "a bar stands beside it");
+    let (_, other) =
+        draw(&[&karate, "--out", "other.png", "--mask", "diffusion:t=1", "--node", "33", "--size", "300"]);
+    assert_ne!(shown, other, "another node, another row");
+    // The same network always looks the same.
+    let (_, again) = draw(&[&[karate.as_str(), "--out", "again.png"], &mask[..]].concat());
+    assert_eq!(shown, again);
+    // Names, places in space, and arrows of one way.
+    let bridges = asset("koenigsberg.csv");
+    let by_name = ["--numbering", "names", "--mask", "steps:p=2", "--out", "names.png"];
+    let (report, _) = draw(&[&[bridges.as_str()], &by_name[..], &["--node", "Kneiphof"]].concat());
+    assert_eq!(report["node"], 0);
+    let unknown = [&["graph", &bridges], &by_name[..], &["--node", "Kneip"]].concat();
+    folder.run(&unknown).refused(&["--node Kneip", "a name such as \"Kneiphof\""]);
+    draw(&[&asset("icosphere.obj"), "--out", "solid.png", "--mask", "tree:rate=0.3", "--node", "7"]);
+    fs::write(folder.at("one-way.csv"), "0,1\n1,2\n2,0\n").expect("a file");
+    draw(&["one-way.csv", "--directed", "--out", "one-way.png", "--mask", "steps:p=1", "--node", "0"]);
+    fs::write(folder.at("lone.csv"), "0,0\n").expect("a file");
+    draw(&["lone.csv", "--out", "lone.png", "--mask", "diffusion:t=3", "--node", "0"]);
+
+    let refused =
+        |more: &[&str], words: &[&str]| folder.run(&[&["graph", &karate], more].concat()).refused(words);
+    refused(&["--out", "x.png", "--mask", "steps:p=2", "--node", "34"], &["--node 34", "0 to 33"]);
+    refused(&["--out", "x.png", "--mask", "steps:p=2", "--node", "-1"], &["--node"]);
+    refused(&["--out", "x.txt"], &["x.txt", ".png"]);
+    refused(&["--out", "none/x.png"], &["none"]);
+    refused(&["--out", "x.png", "--size", "0"], &["--size 0", "8192"]);
+    refused(&["--out", "x.png", "--mask", "diffusion:t=-1", "--node", "0"], &["t"]);
+    fs::write(folder.at("self.csv"), "0,1\n").expect("a file");
+    folder.run(&["graph", "self.csv", "--out", "self.csv"]).refused(&["self.csv"]);
+    assert!(!Path::new(&folder.at("x.png")).exists(), "nothing is left behind");
 }

@@ -721,8 +721,8 @@ fn the_karate_club_attends_under_every_mask() {
             let got = attended(backend.as_ref(), made.operator.as_ref(), [&q, &k, &v]);
             let worst = got.iter().zip(&wanted).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
             println!("{words}, {name}: {worst:.1e}");
-            // Series err by units of the greatest entry of what they multiply, which rows' sums divide again.
-            within(&format!("{words}, {name}"), &got, &wanted, 1e-5);
+            // Some roundings of f32 at values below 1; heat of a series is of size 1 in every component.
+            within(&format!("{words}, {name}"), &got, &wanted, 1e-6);
         }
     }
 }

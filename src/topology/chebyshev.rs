@@ -30,7 +30,7 @@ pub fn scaled_bessel(count: usize, a: f64) -> Result<Vec<f64>> {
         return Err(Error::value(
             "a = t λ / 2 of a diffusion",
             format!("0 to {MOST_A:e}"),
-            a,
+            format!("{a:e}"),
             "use a shorter time, or scale the weights down",
         ));
     }

@@ -94,7 +94,7 @@ pub fn coefficients(a: f64, rtol: f64) -> Result<Vec<f64>> {
     if !(LEAST_RTOL..1.0).contains(&rtol) {
         return Err(Error::value(
             "relative tolerance of a diffusion",
-            format!("{LEAST_RTOL:e} to 1"),
+            format!("{LEAST_RTOL:e} to less than 1"),
             rtol,
             "single precision reaches about 1e-6",
         ));

@@ -4,7 +4,7 @@ use super::*;
 use wgattn::mask::MaskSpec;
 use wgattn::topology::build::{Extreme, spanning_forest};
 use wgattn::topology::tree::oracle;
-use wgattn::topology::{Network, distance, kernel};
+use wgattn::topology::{Forest, Network, distance, kernel};
 
 /// Zachary's karate club, 34 nodes.
 const KARATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/graphs/karate.csv");
@@ -181,6 +181,16 @@ fn masks_along_edges_are_their_dense_matrices() {
     let run = eval(&folder, "communicability:t=0.5,rtol=1e-9", &[]).done();
     assert!(run.stderr.contains("a factor for each component"), "{}", run.all());
     result(&folder, "exp(tA)", &[N, 3], &attended(&exponential(&a, N), [&q, &k, &v], N), 2e-6);
+    // Tables of distances count steps, and lengths that they do not look at are told.
+    let run = eval(&folder, "tree:profile=window,size=1", &[]).done();
+    assert!(run.stderr.contains("by the number of steps along it, whatever their lengths"), "{}", run.all());
+    let all = oracle::dense(
+        &Forest::from_parents(forest.parents(), None).expect("the same"),
+        |d| f64::from(u8::from(d <= 1.0)),
+        &eye,
+        N,
+    );
+    result(&folder, "window", &[N, 3], &attended(&all.expect("sound"), [&q, &k, &v], N), 2e-6);
     // One way only: from 0 to 1 and no farther in one step.
     let one_way = Array { shape: vec![2, 2], data: ArrayData::I32(vec![0, 1, 1, 2]) };
     write(&folder, "in.npz", &[("edges", one_way), ("x", singles(&[3, 1], &[1.0, 10.0, 100.0]))]);

@@ -12,12 +12,13 @@
 //! ```
 //!
 //! Weights say how strongly nodes are joined, to all masks but `tree`: that takes a FILE's weights as lengths, and an image's colour
-//! differences, so that `cut` has no meaning there.
+//! differences, so that `cut` has no meaning there. Its profiles exp and inverse fall with length, gauss, window and triangle with the number
+//! of steps.
 
 use super::{Diffusion, SampledWalks, Steps, WalkKernel};
 use crate::error::{Error, Result};
 use crate::mask::operator::{MaskOperator, SharedMask};
-use crate::mask::{GridHeat, Profile, ShortestPath, TreeMask};
+use crate::mask::{GridHeat, Profile, ShortestPath, TreeMask, TreePath};
 use crate::topology::build::{Extreme, Picture, Reach, grid, spanning_forest, torus};
 use crate::topology::kernel::Normalisation;
 use crate::topology::{Laplacian, Network};
@@ -28,6 +29,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 const RTOL: f64 = 1e-4;
+
+/// What a tree's mask stands on where it does not look at lengths.
+const STEPS_OF_TREE: &str = "spanning tree, by the number of steps along it, whatever their lengths: distances in it are at least those of the graph";
 
 /// A mask by nearness along edges, before it knows the network.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -314,7 +318,7 @@ impl NetworkMaskSpec {
             }
             Self::Tree { .. } | Self::TreeProfile { .. } => {
                 let mut made = self.on_forest(spanning_forest(network, Extreme::Least)?)?;
-                if network.weights().is_some() {
+                if network.weights().is_some() && made.stands_on != Some(STEPS_OF_TREE) {
                     made.stands_on = Some(
                         "spanning tree, the graph's weights taken as lengths: distances in it are at least those of the graph",
                     );
@@ -349,6 +353,7 @@ impl NetworkMaskSpec {
 
     fn on_forest(&self, forest: crate::topology::Forest) -> Result<MadeMask> {
         let edges = forest.nodes() - forest.trees();
+        let lengths = forest.edges().any(|e| e.2 != 1.0);
         let mask = match *self {
             Self::TreeProfile { profile: Profile::Exponential, size } => {
                 TreeMask::exponential(forest, 1.0 / size)?
@@ -366,7 +371,12 @@ impl NetworkMaskSpec {
             _ => return Err(Error::value("mask on a tree", "tree:…", self, "use tree:rate=0.2")),
         };
         let terms = mask.fit().map(|sum| sum.terms.len());
-        let stands_on = Some("spanning tree: distances in it are at least those of the graph");
+        // Sweeps add lengths up, tables of distances count steps.
+        let by_steps = matches!(mask.path(), TreePath::Balls | TreePath::Cuts);
+        let stands_on = Some(match by_steps && lengths {
+            true => STEPS_OF_TREE,
+            false => "spanning tree: distances in it are at least those of the graph",
+        });
         Ok(MadeMask { operator: Arc::new(mask), terms, bound: None, stands_on, edges })
     }
 

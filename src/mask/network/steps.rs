@@ -53,7 +53,7 @@ impl Steps {
         if !(1e-15..1.0).contains(&rtol) {
             return Err(Error::value(
                 "rtol of PageRank",
-                "1e-15 to 1",
+                "1e-15 to less than 1",
                 rtol,
                 "single precision reaches 1e-7",
             ));

@@ -15,6 +15,33 @@ pub(crate) fn counted<N: One + PartialEq + Display + Copy>(count: N, one: &str, 
     format!("{count} {}", plural(count, one, many))
 }
 
+/// The word of a list that another one was probably meant to be: a third of its letters may be wrong, missing, too many or swapped with
+/// the next.
+pub(crate) fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let far = |other: &&str| slips(word, other);
+    let best = known.into_iter().min_by_key(far)?;
+    (slips(word, best) <= word.chars().count().max(best.chars().count()) / 3).then_some(best)
+}
+
+/// Letters to change, leave out, add, or swap with the next one, until a word is another (optimal string alignment).
+fn slips(a: &str, b: &str) -> usize {
+    let [a, b] = [a, b].map(|word| word.to_lowercase().chars().collect::<Vec<_>>());
+    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let other = usize::from(a[i - 1] != b[j - 1]);
+            let mut least = (rows[i - 1][j] + 1).min(row[j - 1] + 1).min(rows[i - 1][j - 1] + other);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                least = least.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(least);
+        }
+        rows.push(row);
+    }
+    rows[a.len()][b.len()]
+}
+
 #[cfg(feature = "vision")]
 /// What a library or the system says, without the system's error number: `file exists`.
 pub(crate) fn plain(error: impl Display) -> String {
@@ -56,6 +83,25 @@ mod tests {
         let passes = |n: usize| counted(n, "pass", "passes");
         assert_eq!([0, 1, 2].map(passes), ["0 passes", "1 pass", "2 passes"]);
         assert_eq!(plural(1_u64, "is", "are"), "is");
+    }
+
+    #[test]
+    fn slips_of_a_word_are_few() {
+        let known = ["diffusion", "toeplitz", "tree", "steps", "spd"];
+        for (word, meant) in [
+            ("difusion", Some("diffusion")),
+            ("Diffusoin", Some("diffusion")),
+            ("toplitz", Some("toeplitz")),
+            ("tre", Some("tree")),
+            ("step", Some("steps")),
+            ("sdp", Some("spd")),
+            ("causal", None),
+            ("", None),
+        ] {
+            assert_eq!(closest(word, known), meant, "{word}");
+        }
+        assert_eq!(closest("tree", []), None);
+        assert_eq!([slips("ab", "ba"), slips("abc", "ac"), slips("", "xy")], [1, 1, 2]);
     }
 
     #[cfg(all(unix, feature = "cli"))]

@@ -277,6 +277,8 @@ fn a_session_with_an_impossible_number_is_refused_by_name() {
         ("compute", "mask", "7", "a mask in words"),
         ("compute", "mask", "\"toeplitz:gaus\"", "a profile (exp, gauss"),
         ("compute", "mask", "\"stencil:3x3,1/2\"", "9 for 3x3"),
+        ("compute", "mask", "\"toplitz:gauss\"", "did you mean toeplitz?"),
+        ("compute", "mask", "\"diffusion:t=3\"", "masks along edges have a view of their own"),
         ("compute", "mask", "\"decay:\\n2\"", "γ from 0 to 1"),
         ("compute", "max_tokens", "0", "a whole number from 1 to"),
         ("look", "opacity", "1.5", "a number from 0 to 1"),

@@ -12,7 +12,7 @@ use wgattn::attention::Masks;
 use wgattn::backend::{Backend, cpu::CpuBackend};
 use wgattn::graph::Graph;
 use wgattn::mask::MaskOperator;
-use wgattn::mask::network::{Diffusion, SampledWalks, Steps, WalkKernel};
+use wgattn::mask::network::{Diffusion, NetworkMaskSpec, SampledWalks, Steps, WalkKernel};
 use wgattn::mask::operator::attend;
 use wgattn::tensor::{DType, HostTensor};
 use wgattn::topology::build::{
@@ -525,26 +525,206 @@ fn a_directed_walk_follows_its_edges() {
 fn sampled_kernels_come_close_to_what_they_estimate() {
     let network = erdos_renyi(60, 0.08, 21).expect("made");
     let exact = WalkKernel::new(network.clone(), 4, 1.0, Normalisation::Cosine).expect("sound").dense(0);
-    let error = |walks| {
-        let sampled =
-            SampledWalks::kernel(&network, walks, 4, 1.0, Normalisation::Cosine, 5).expect("sound").dense(0);
-        let off: f64 = sampled.iter().zip(&exact).map(|(a, b)| (a - b).powi(2)).sum();
-        (off / exact.iter().map(|x| x * x).sum::<f64>()).sqrt()
-    };
-    let (few, many) = (error(50), error(800));
-    // Errors fall with the root of the number: a factor of 4, give or take a fifth for one seed.
-    assert!((0.05..0.25).contains(&few) && (3.2..4.8).contains(&(few / many)), "{few} and {many}");
-    let a = [1.0, 1.0, 0.5, 1.0 / 6.0, 1.0 / 24.0];
-    let small = wgattn::topology::spectrum::normalised(&path(5).expect("made")).expect("symmetric");
-    let mean = wgattn::topology::kernel::power_series(&small, &a).expect("sound");
-    let g = modulation(&a).expect("a series");
-    let mut sum = vec![0.0; 25];
-    for seed in 0..2000 {
-        let one = SampledWalks::random_features(&small, 2, 0.2, &g, seed).expect("sound").dense(0);
-        sum.iter_mut().zip(one).for_each(|(s, x)| *s += x / 2000.0);
+    let eye = identities(60, 1);
+    for (name, backend) in devices() {
+        let error = |walks| {
+            let mask =
+                SampledWalks::kernel(&network, walks, 4, 1.0, Normalisation::Cosine, 5).expect("sound");
+            let sampled = applied(backend.as_ref(), &mask, &eye, false);
+            let off: f64 = sampled.iter().zip(&exact).map(|(a, b)| (a - b).powi(2)).sum();
+            (off / exact.iter().map(|x| x * x).sum::<f64>()).sqrt()
+        };
+        let (few, many) = (error(50), error(800));
+        // Errors fall with the root of the number: a factor of 4, give or take a fifth for one seed.
+        assert!(
+            (0.05..0.25).contains(&few) && (3.2..4.8).contains(&(few / many)),
+            "{name}: {few} and {many}"
+        );
     }
-    // Entries are of size 1 with a deviation of about 1 from two walks: 2000 seeds bring it below 0.03, three times that is allowed.
-    within("unbiased", &sum, &mean, 0.09);
+}
+
+/// `copies` identities `[n, n]` one under the other.
+fn identities(n: usize, copies: usize) -> Vec<f64> {
+    (0..copies * n * n).map(|at| f64::from(u8::from(at / n % n == at % n))).collect()
+}
+
+/// Fails where means of samples `[samples, n²]` are not those expected: no element by more than 4.5 of its standard deviations, which one of
+/// 100 exceeds by chance once in 1500 runs, and all together by as much as chance has them.
+fn unbiased(what: &str, samples: &[f64], mean: &[f64], looked_at: impl Fn(usize) -> bool) {
+    let count = (samples.len() / mean.len()) as f64;
+    let mut squares = Vec::new();
+    for at in (0..mean.len()).filter(|at| looked_at(*at)) {
+        let own = || samples.iter().skip(at).step_by(mean.len());
+        let got = own().sum::<f64>() / count;
+        let variance = own().map(|x| (x - got).powi(2)).sum::<f64>() / (count - 1.0);
+        let off = got - mean[at];
+        if variance < 1e-12 {
+            assert!(off.abs() < 1e-6, "{what}: element {at} is {got} without chance, expected {}", mean[at]);
+            continue;
+        }
+        let z = off / (variance / count).sqrt();
+        assert!(z.abs() < 4.5, "{what}: element {at} is {got}, expected {}, z = {z:.2}", mean[at]);
+        squares.push(z * z);
+    }
+    assert!(squares.len() > 20, "{what}: {} elements vary", squares.len());
+    // 1 by chance; elements of a row share walks, so the band is wide.
+    let all = squares.iter().sum::<f64>() / squares.len() as f64;
+    println!("{what}: {} elements, mean z² {all:.2}", squares.len());
+    assert!((0.5..1.7).contains(&all), "{what}: mean of z² is {all:.3}");
+}
+
+/// Walks are drawn by the number of their first node, so the copies of a network in a batch are independent samples, and one product with
+/// identities reads them all.
+#[test]
+fn sampled_masks_are_unbiased_on_every_device() {
+    const COPIES: usize = 1500;
+    let ring = [(0, 1, 1.0), (1, 2, 0.5), (2, 3, 2.0), (3, 4, 1.5), (4, 5, 1.0), (5, 0, 0.25), (1, 4, 3.0)];
+    let weighted = Network::undirected_weighted(7, &ring).expect("sound");
+    let plain = Network::undirected(7, &ring.map(|e| (e.0, e.1))).expect("sound");
+    let n = 7;
+    for (graph, network) in [("plain", plain), ("weighted", weighted)] {
+        let batch = Network::batch(&vec![network.clone(); COPIES]).expect("sound");
+        let x = identities(n, COPIES);
+        // Rows of F from different nodes are independent: F Fᵀ is unbiased beside the diagonal, which holds squares of one sample.
+        let kernel = SampledWalks::kernel(&batch, 3, 4, 0.8, Normalisation::Raw, 17).expect("sound");
+        let exact = WalkKernel::new(network.clone(), 4, 0.8, Normalisation::Raw).expect("sound").dense(0);
+        // exp(W) to four terms; two sets of walks leave no bias anywhere.
+        let series = [1.0, 1.0, 0.5, 1.0 / 6.0];
+        let small = wgattn::topology::spectrum::normalised(&network).expect("symmetric");
+        let mean = wgattn::topology::kernel::power_series(&small, &series).expect("sound");
+        let small = Network::batch(&vec![small; COPIES]).expect("sound");
+        let g = modulation(&series).expect("a series");
+        // The product of two series of four terms has more: what the features estimate is g folded with itself.
+        let folded: Vec<f64> = (0..2 * g.len() - 1)
+            .map(|k| (0..=k).filter_map(|l| Some(g.get(l)? * g.get(k - l)?)).sum())
+            .collect();
+        assert!(folded.iter().zip(series).all(|(a, b)| (a - b).abs() < 1e-12));
+        let tail = wgattn::topology::kernel::power_series(&network_of(&small, n), &folded).expect("sound");
+        assert!(tail.iter().zip(&mean).any(|(a, b)| (a - b).abs() > 1e-6), "the tail counts");
+        let features = SampledWalks::random_features(&small, 2, 0.2, &g, 23).expect("sound");
+        for (name, backend) in devices() {
+            let what = |mask: &str| format!("{graph}, {mask}, {name}");
+            let samples = applied(backend.as_ref(), &kernel, &x, false);
+            unbiased(&what("walk kernel"), &samples, &exact, |at| at / n != at % n);
+            let samples = applied(backend.as_ref(), &features, &x, false);
+            unbiased(&what("random features"), &samples, &tail, |_| true);
+        }
+    }
+}
+
+/// The first network of a batch of networks of `n` nodes.
+fn network_of(batch: &Network, n: usize) -> Network {
+    let part = batch.part(0).expect("there is one");
+    assert_eq!(part.nodes(), n);
+    part
+}
+
+/// exp(A) by a Taylor series of A / 2¹² and squares, in f64.
+fn exponential(a: &[f64], n: usize) -> Vec<f64> {
+    let small: Vec<f64> = a.iter().map(|x| x / 4096.0).collect();
+    let (mut sum, mut term) = (identities(n, 1), identities(n, 1));
+    for k in 1..20 {
+        term = dense_product(&term, &small, n, false).iter().map(|x| x / f64::from(k)).collect();
+        sum.iter_mut().zip(&term).for_each(|(s, t)| *s += t);
+    }
+    (0..12).fold(sum, |m, _| dense_product(&m, &m, n, false))
+}
+
+/// Steps between all pairs by Floyd and Warshall; ∞ where there is no way.
+fn steps_between(edges: &[(u32, u32)], n: usize) -> Vec<f64> {
+    let mut d: Vec<f64> =
+        identities(n, 1).iter().map(|own| if *own == 1.0 { 0.0 } else { f64::INFINITY }).collect();
+    for (i, j) in edges.iter().map(|(i, j)| (*i as usize, *j as usize)) {
+        (d[i * n + j], d[j * n + i]) = (1.0, 1.0);
+    }
+    for k in 0..n {
+        for at in 0..n * n {
+            d[at] = d[at].min(d[at / n * n + k] + d[k * n + at % n]);
+        }
+    }
+    d
+}
+
+/// A spanning tree of edges of equal weight: each edge, in order, that joins two parts.
+fn spanning(edges: &[(u32, u32)], n: usize) -> Vec<(u32, u32)> {
+    let mut part: Vec<u32> = (0..n as u32).collect();
+    let mut sorted = edges.to_vec();
+    sorted.sort_unstable();
+    sorted.retain(|(i, j)| {
+        let (a, b) = (part[*i as usize], part[*j as usize]);
+        part.iter_mut().filter(|p| **p == b).for_each(|p| *p = a);
+        a != b
+    });
+    sorted
+}
+
+#[test]
+fn the_karate_club_attends_under_every_mask() {
+    let edges: Vec<(u32, u32)> = include_str!("../assets/graphs/karate.csv")
+        .lines()
+        .skip(1)
+        .map(|line| {
+            let (i, j) = line.split_once(',').expect("two members");
+            let [i, j] = [i, j].map(|m| m.trim().parse::<u32>().expect("a number"));
+            (i.min(j), i.max(j))
+        })
+        .collect();
+    let n = 34;
+    assert_eq!(edges.len(), 78);
+    let club = Network::undirected(n, &edges).expect("sound");
+    let joined = |i: usize, j: usize| edges.contains(&((i.min(j)) as u32, (i.max(j)) as u32));
+    let a: Vec<f64> = (0..n * n).map(|at| f64::from(u8::from(joined(at / n, at % n)))).collect();
+    let degree: Vec<f64> = a.chunks(n).map(|row| row.iter().sum()).collect();
+    let each = |f: &dyn Fn(usize, usize) -> f64| (0..n * n).map(|at| f(at / n, at % n)).collect::<Vec<f64>>();
+    let own = |i: usize, j: usize| if i == j { degree[i] } else { 0.0 };
+    let laplacian = each(&|i, j| own(i, j) - a[i * n + j]);
+    let heat = |t: f64, scale: &dyn Fn(usize, usize) -> f64| {
+        exponential(&each(&|i, j| -t * laplacian[i * n + j] * scale(i, j)), n)
+    };
+    let p = each(&|i, j| a[i * n + j] / degree[i]);
+    let mut f = identities(n, 1);
+    for _ in 1..4 {
+        f = dense_product(&p, &f, n, false)
+            .iter()
+            .zip(identities(n, 1))
+            .map(|(x, own)| 0.75 * x + own)
+            .collect();
+    }
+    let length = |i: usize| f[i * n..][..n].iter().map(|x| x * x).sum::<f64>().sqrt();
+    let dot = |i: usize, j: usize| (0..n).map(|k| f[i * n + k] * f[j * n + k]).sum::<f64>();
+    let steps = steps_between(&edges, n);
+    let along = steps_between(&spanning(&edges, n), n);
+    let cases: [(&str, Vec<f64>); 8] = [
+        ("diffusion:t=0.5,rtol=1e-7", heat(0.5, &|_, _| 1.0)),
+        (
+            "diffusion:t=3,laplacian=symmetric,rtol=1e-7",
+            heat(3.0, &|i, j| 1.0 / (degree[i] * degree[j]).sqrt()),
+        ),
+        ("diffusion:t=3,laplacian=random-walk,rtol=1e-7", heat(3.0, &|i, _| 1.0 / degree[i])),
+        ("walk:nodes=4,lambda=0.75,normalise=cosine", each(&|i, j| dot(i, j) / (length(i) * length(j)))),
+        ("walk:nodes=4,lambda=0.75,normalise=diag", each(&|i, j| f[i * n + j] / f[i * n + i])),
+        ("spd:profile=exp,size=2", steps.iter().map(|d| (-d / 2.0).exp()).collect()),
+        ("tree:rate=0.3", along.iter().map(|d| (-0.3 * d).exp()).collect()),
+        ("tree:profile=inverse,size=2", along.iter().map(|d| 1.0 / (1.0 + d / 2.0)).collect()),
+    ];
+    let (q, k, v) = (units(6 * n, 1), units(6 * n, 2), units(5 * n, 3));
+    for (words, m) in cases {
+        let made = words.parse::<NetworkMaskSpec>().expect(words).operator(&club).expect(words);
+        let weight =
+            |i: usize, j: usize| m[i * n + j] * (0..6).map(|c| q[6 * i + c] * k[6 * j + c]).sum::<f64>();
+        let mut wanted = Vec::new();
+        for i in 0..n {
+            let sum: f64 = (0..n).map(|j| weight(i, j)).sum();
+            wanted.extend((0..5).map(|c| (0..n).map(|j| weight(i, j) * v[5 * j + c]).sum::<f64>() / sum));
+        }
+        for (name, backend) in devices() {
+            let got = attended(backend.as_ref(), made.operator.as_ref(), [&q, &k, &v]);
+            let worst = got.iter().zip(&wanted).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            println!("{words}, {name}: {worst:.1e}");
+            // Some roundings of f32 at values below 1; heat of a series is of size 1 in every component.
+            within(&format!("{words}, {name}"), &got, &wanted, 1e-6);
+        }
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use wgattn::attention::Masks;
 use wgattn::backend::{Backend, cpu::CpuBackend};
 use wgattn::bench::product;
 use wgattn::graph::Graph;
-use wgattn::mask::operator::attend;
+use wgattn::mask::operator::{BlockDiagonal, SharedMask, attend};
 use wgattn::mask::{Exactness, MaskOperator, TreeMask, TreePath};
 use wgattn::random::philox;
 use wgattn::tensor::{DType, HostTensor, Tensor};
@@ -50,7 +50,7 @@ fn single(numbers: &[f64]) -> Vec<f32> {
 }
 
 /// M x for `x` `[n, channels]`.
-fn applied(backend: &dyn Backend, mask: &TreeMask, x: &[f64], channels: u32) -> Vec<f64> {
+fn applied(backend: &dyn Backend, mask: &dyn MaskOperator, x: &[f64], channels: u32) -> Vec<f64> {
     let (graph, input, out) = product(mask, channels).expect("it records");
     let mut program = backend.compile(&graph).expect("it compiles");
     let x = HostTensor::f32(input.shape(), single(x)).expect("the shape fits");
@@ -469,6 +469,75 @@ fn weights_and_matrices_are_the_definition() {
         for (device, backend) in devices() {
             let error = overall(&applied(backend.as_ref(), &mask, &eye, n as u32), &all);
             assert!(error < 1e-6, "{what}, {device}: {error:.2e}");
+        }
+    }
+}
+
+/// Trees one after the other as one forest.
+fn forest_of(trees: &[Forest]) -> Forest {
+    let (mut parents, mut lengths) = (Vec::new(), Vec::new());
+    for tree in trees {
+        let first = parents.len() as u32;
+        parents.extend(tree.parents().iter().map(|p| if *p == NONE { NONE } else { p + first }));
+        lengths.extend_from_slice(tree.lengths());
+    }
+    Forest::from_parents(&parents, Some(&lengths)).expect("sound")
+}
+
+#[test]
+fn a_batch_of_trees_is_each_tree_alone() {
+    let lone = || caterpillar(1, 1).expect("made");
+    let grown = |n: usize, seed: u32| uneven(&random_tree(n, seed.into()).expect("made"), seed);
+    // The largest in the middle; the last one short of a piece, and once more a lone node last.
+    let trees = [
+        lone(),
+        grown(300, 1),
+        star_of(50, 3),
+        grown(900, 2),
+        caterpillar(200, 150).expect("made"),
+        grown(29, 4),
+    ];
+    let other_end = [grown(29, 4), uneven(&binary_tree(127).expect("made"), 5), lone()];
+    let table = [1.0, 0.75, 0.5, 0.25, 0.125];
+    type Make = fn(Forest, &[f64]) -> wgattn::Result<TreeMask>;
+    let kinds: [(&str, Make); 4] = [
+        ("exponential", |forest, _| TreeMask::exponential(forest, 0.4)),
+        ("smooth", |forest, _| TreeMask::smooth(forest, Arc::new(|d| 1.0 / (1.0 + d)))),
+        ("balls", |forest, f| TreeMask::of_distance_by(forest, f, Some(TreePath::Balls))),
+        ("cuts", |forest, f| TreeMask::of_distance_by(forest, f, Some(TreePath::Cuts))),
+    ];
+    for trees in [&trees[..], &other_end] {
+        let forest = forest_of(trees);
+        assert_eq!(forest.trees(), trees.len());
+        let channels = 4;
+        let x = units(forest.nodes() * channels, 7);
+        for (kind, make) in kinds {
+            let batch = make(forest.clone(), &table).expect("sound");
+            let alone: Vec<Arc<TreeMask>> =
+                trees.iter().map(|tree| Arc::new(make(tree.clone(), &table).expect("sound"))).collect();
+            let blocks = alone.iter().map(|mask| Arc::clone(mask) as SharedMask).collect();
+            let blocks = BlockDiagonal::new(blocks).expect("sound");
+            // Fits of a forest and of its trees differ by what both are off; sums of positive terms keep elements, the others the largest.
+            let fit = |mask: &TreeMask| mask.fit().map_or(0.0, |sum| sum.error);
+            let allowed = 2e-6 + 2.0 * (fit(&batch) + alone.iter().map(|m| fit(m)).fold(0.0, f64::max));
+            let error = |got: &[f64], wanted: &[f64]| match batch.exactness() {
+                Exactness::Relative => elementwise(got, wanted).0,
+                Exactness::Noise => overall(got, wanted),
+            };
+            for (device, backend) in devices() {
+                let all = applied(backend.as_ref(), &batch, &x, channels as u32);
+                let mut first = 0;
+                for (mask, tree) in alone.iter().zip(trees) {
+                    let range = channels * first..channels * (first + tree.nodes());
+                    let single = applied(backend.as_ref(), mask.as_ref(), &x[range.clone()], channels as u32);
+                    let error = error(&all[range], &single);
+                    assert!(error < allowed, "{kind}, {device}, tree from node {first}: {error:.2e}");
+                    first += tree.nodes();
+                }
+                assert_eq!(first, forest.nodes(), "the last tree is looked at");
+                let error = error(&all, &applied(backend.as_ref(), &blocks, &x, channels as u32));
+                assert!(error < allowed, "{kind}, {device}, block diagonal: {error:.2e}");
+            }
         }
     }
 }

@@ -1,19 +1,28 @@
-//! `wgattn eval`: any kernel of the registry on arrays from a file, so that other programs can use and check us.
+//! `wgattn eval`: any kernel of the registry, any mask and graph attention layers on arrays from a file, so that other programs can use and
+//! check us.
 
+mod gkat;
+mod mask;
+mod network;
+
+use super::on_graph::AnyMask;
 use super::{Failure, Outcome, notice, open_device, print_line};
 use crate::arrays::{self, Array, ArrayData};
 use crate::graph::Graph;
 use crate::kernel::{Access, KernelSpec, Number, OnWgpu, Port, Role};
 use crate::kernels::{KERNELS, find};
+use crate::mask::network::GraphSpec;
 use crate::tensor::{DType, Dims, HostData, HostTensor, Shape};
-use crate::words::{counted, plural};
+use crate::words::{closest, counted, plural};
+use glam::UVec2;
+use network::Tensors;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Arguments of `wgattn eval`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Kernel or attention form
+    /// Kernel or attention form, a mask as `--mask` takes it (such as diffusion:t=10 or toeplitz:gauss,size=8), or gkat[:MASK]
     #[arg(required_unless_present_any = ["list", "describe"])]
     name: Option<String>,
     /// List everything that can be run
@@ -34,6 +43,19 @@ pub(super) struct Args {
     /// auto, cpu, or the index, name or backend of an adapter
     #[arg(long, default_value = "auto")]
     device: String,
+    /// Graph under a mask along edges or a layer: a FILE whose nodes are the tokens, or, with --grid, grid4, grid8, torus4, torus8 or
+    /// image[:sensitivity=8,reach=8,cut=0]; or leave it out and give `edges` among the inputs
+    #[arg(long)]
+    graph: Option<GraphSpec>,
+    /// Edges of an edge list or of `edges` lead one way only
+    #[arg(long)]
+    directed: bool,
+    /// Rows and columns of tokens under a mask
+    #[arg(long, value_name = "ROWSxCOLS", value_parser = super::mask::parse_cells)]
+    grid: Option<UVec2>,
+    /// Products with the mask's transpose
+    #[arg(long)]
+    transposed: bool,
     /// Where the outputs go: .npz, .npy (one output) or .safetensors
     #[arg(long)]
     out: Option<PathBuf>,
@@ -91,27 +113,63 @@ fn check_meaning(spec: &KernelSpec, port: &str, tensor: &HostTensor) -> Result<(
     }
 }
 
+/// What a name means.
+enum Meant {
+    Kernel(&'static KernelSpec),
+    Mask(AnyMask),
+    Layer(crate::attention::gkat::GraphMask),
+}
+
 /// Runs the subcommand.
 pub(super) fn run(args: &Args) -> Outcome {
     if args.list {
-        let width = KERNELS.iter().map(|k| k.name.len()).max().unwrap_or(0);
-        return KERNELS.iter().try_for_each(|k| print_line(&format!("{:width$}  {}", k.name, k.formula)));
+        return list();
     }
     if let Some(name) = &args.describe {
-        return describe(known(name)?);
+        return match (find(name), mask::kind_of(name)) {
+            (Some(spec), _) => describe(spec),
+            (None, Some(kind)) => mask::describe(kind),
+            _ if gkat::meant(name)?.is_some() => gkat::describe(),
+            _ => Err(unknown(name)),
+        };
     }
-    let spec = known(args.name.as_deref().unwrap_or_default())?;
+    let name = args.name.as_deref().unwrap_or_default();
+    let meant = meant(name)?;
     let (Some(inputs), Some(out)) = (&args.inputs, &args.out) else {
-        return Err(Failure(format!(
-            "eval {}: give --inputs FILE.npz|.safetensors and --out FILE",
-            spec.name
-        )));
+        return Err(Failure(format!("eval {name}: give --inputs FILE.npz|.safetensors and --out FILE")));
     };
     arrays::check_target(out)?;
     super::keep_input(inputs, out)?;
+    let on_graph = [
+        ("--graph", args.graph.is_some()),
+        ("--grid", args.grid.is_some()),
+        ("--directed", args.directed),
+        ("--transposed", args.transposed),
+    ];
+    let of_kernels = [("--param", !args.params.is_empty()), ("--dim", !args.dims.is_empty())];
+    let (others, kind) = match meant {
+        Meant::Kernel(_) => (&on_graph[..], "a kernel"),
+        _ => (&of_kernels[..], "a mask or a layer, whose options stand in its name"),
+    };
+    if let Some((option, _)) = others.iter().find(|(_, is_given)| *is_given) {
+        return Err(Failure(format!("{name}: {option} has no meaning for {kind}; leave it out")));
+    }
     let arrays = arrays::read(inputs)?;
-    let outputs = evaluate(spec, args, &arrays)?;
-    warn_about(spec, &outputs);
+    let outputs = match meant {
+        Meant::Kernel(spec) => evaluate(spec, args, &arrays)?,
+        Meant::Mask(mask) => {
+            let y = mask::evaluate(&mask, args, &mut Tensors::new(name, &arrays, args))?;
+            // As many axes as what was given.
+            let like = arrays.get("x").or_else(|| arrays.get("v"));
+            BTreeMap::from([("y".to_string(), flattened(&y, like.map_or(4, |a| a.shape.len())))])
+        }
+        Meant::Layer(mask) => {
+            let results = gkat::evaluate(mask, args, &mut Tensors::new(name, &arrays, args))?;
+            let axes = arrays.get("x").map_or(4, |a| a.shape.len());
+            results.iter().map(|(name, result)| (name.to_string(), flattened(result, axes))).collect()
+        }
+    };
+    warn_about(name, &outputs);
     arrays::write(out, &outputs)?;
     for (name, array) in &outputs {
         print_line(&format!("{name} {:?} -> {}", array.shape, out.display()))?;
@@ -119,17 +177,39 @@ pub(super) fn run(args: &Args) -> Outcome {
     Ok(())
 }
 
-fn known(name: &str) -> Result<&'static KernelSpec, Failure> {
-    find(name).ok_or_else(|| {
-        let close: Vec<_> =
-            KERNELS.iter().map(|k| k.name).filter(|k| k.contains(name) || name.contains(k)).collect();
-        let hint = if close.is_empty() {
-            "see `wgattn eval --list`".into()
-        } else {
-            format!("did you mean {}?", close.join(", "))
-        };
-        Failure(format!("nothing is called {name:?}; {hint}"))
-    })
+fn list() -> Outcome {
+    let kernels = KERNELS.iter().map(|k| (k.name, k.formula.to_string()));
+    let masks = mask::KINDS.iter().map(|m| (m.name, format!("{}, the mask {}", m.formula, m.words)));
+    let rows: Vec<_> = kernels.chain(masks).chain([(gkat::NAME, gkat::FORMULA.to_string())]).collect();
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    rows.iter().try_for_each(|(name, formula)| print_line(&format!("{name:width$}  {formula}")))
+}
+
+fn meant(name: &str) -> Result<Meant, Failure> {
+    if let Some(spec) = find(name) {
+        return Ok(Meant::Kernel(spec));
+    }
+    if mask::kind_of(name).is_some() {
+        return Ok(Meant::Mask(name.parse()?));
+    }
+    gkat::meant(name)?.map(Meant::Layer).ok_or_else(|| unknown(name))
+}
+
+fn unknown(name: &str) -> Failure {
+    let word = name.split(':').next().unwrap_or_default();
+    let kernels = || KERNELS.iter().map(|k| k.name);
+    let masks = mask::KINDS.iter().map(|m| m.name);
+    let mut close: Vec<_> =
+        kernels().filter(|k| !word.is_empty() && (k.contains(word) || word.contains(k))).collect();
+    if close.is_empty() {
+        close.extend(closest(word, masks.chain([gkat::NAME]).chain(kernels())));
+    }
+    let hint = if close.is_empty() {
+        "see `wgattn eval --list`".into()
+    } else {
+        format!("did you mean {}?", close.join(", "))
+    };
+    Failure(format!("nothing is called {name:?}; {hint}"))
 }
 
 fn describe(spec: &'static KernelSpec) -> Outcome {
@@ -183,7 +263,7 @@ fn parameters(spec: &'static KernelSpec, given: &[String]) -> Result<Vec<u8>, Fa
 }
 
 /// Says what a result tells about itself: a failed or rescued inverse, numbers that are not finite.
-fn warn_about(spec: &KernelSpec, outputs: &BTreeMap<String, Array>) {
+fn warn_about(what: &str, outputs: &BTreeMap<String, Array>) {
     for (name, array) in outputs {
         let values: Vec<f64> = match &array.data {
             ArrayData::F32(v) => v.iter().map(|x| f64::from(*x)).collect(),
@@ -193,20 +273,19 @@ fn warn_about(spec: &KernelSpec, outputs: &BTreeMap<String, Array>) {
         let bad = values.iter().filter(|x| !x.is_finite()).count();
         if bad > 0 {
             notice(format_args!(
-                "{}: {bad} of {} of `{name}` {} not finite",
-                spec.name,
+                "{what}: {bad} of {} of `{name}` {} not finite",
                 counted(values.len(), "element", "elements"),
                 plural(bad, "is", "are")
             ));
         }
         if name == "status" {
-            for (code, what) in
+            for (code, how) in
                 [(1.0, "inverted by Cholesky"), (2.0, "inverted by Cholesky with 10 ε"), (3.0, "FAILED")]
             {
                 let count = values.chunks_exact(4).filter(|s| s[3] == code).count();
                 if count > 0 {
                     let matrices = counted(count, "landmark matrix", "landmark matrices");
-                    notice(format_args!("{}: {matrices} {what}", spec.name));
+                    notice(format_args!("{what}: {matrices} {how}"));
                 }
             }
         }
@@ -387,4 +466,13 @@ fn array_of(tensor: &HostTensor) -> Array {
         }
     };
     Array { shape, data }
+}
+
+/// A result with this many axes: leading ones that the inputs did not have are left out.
+fn flattened(tensor: &HostTensor, axes: usize) -> Array {
+    let mut array = array_of(tensor);
+    while array.shape.len() > axes && array.shape.first() == Some(&1) {
+        array.shape.remove(0);
+    }
+    array
 }

@@ -77,15 +77,18 @@ pub(super) struct Args {
     json: bool,
 }
 
-fn parse_grid(text: &str) -> Result<UVec2, String> {
+/// Rows and columns of any number above 0.
+pub(super) fn parse_cells(text: &str) -> Result<UVec2, String> {
     let wrong = || format!("{text:?}: expected ROWSxCOLS such as 64x64");
     let (rows, cols) = text.split_once('x').ok_or_else(wrong)?;
-    let side = |t: &str| {
-        let n = t.trim().parse::<u32>().map_err(|_| wrong())?;
-        let drawn = (1..=MOST_SIDE).contains(&n);
-        drawn.then_some(n).ok_or_else(|| format!("{text:?}: expected 1 to {MOST_SIDE} rows and columns, which are drawn {CELL} pixels wide; `wgattn eval` takes longer lines"))
-    };
+    let side = |t: &str| t.trim().parse::<u32>().ok().filter(|n| *n > 0).ok_or_else(wrong);
     Ok(UVec2::new(side(cols)?, side(rows)?))
+}
+
+fn parse_grid(text: &str) -> Result<UVec2, String> {
+    let cells = parse_cells(text)?;
+    let drawn = cells.max_element() <= MOST_SIDE;
+    drawn.then_some(cells).ok_or_else(|| format!("{text:?}: expected 1 to {MOST_SIDE} rows and columns, which are drawn {CELL} pixels wide; `wgattn eval` takes longer lines"))
 }
 
 /// A picture of the grid itself: a token to a cell.

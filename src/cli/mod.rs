@@ -39,7 +39,7 @@ enum Command {
     Explore(explore::Args),
     /// List adapters and what they offer
     Devices(devices::Args),
-    /// Run any kernel or attention form on arrays from a file
+    /// Run any kernel, attention form or mask on arrays from a file
     Eval(eval::Args),
     /// Tell the figures of a network in a file
     Graph(graph::Args),

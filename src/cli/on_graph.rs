@@ -3,6 +3,7 @@
 use super::Failure;
 use crate::mask::MaskSpec;
 use crate::mask::network::{GraphSpec, NetworkMask, NetworkMaskSpec};
+use crate::mask::spec::no_mask;
 use crate::numbers::significant;
 use crate::vision::scene::Weighed;
 use crate::words::counted;
@@ -22,10 +23,11 @@ impl FromStr for AnyMask {
     type Err = crate::error::Error;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if NetworkMaskSpec::is_meant(text) {
-            return text.parse().map(Self::Network);
+        match (NetworkMaskSpec::is_meant(text), MaskSpec::is_meant(text)) {
+            (true, _) => text.parse().map(Self::Network),
+            (_, true) => text.parse().map(Self::Position),
+            _ => Err(no_mask(text)),
         }
-        text.parse().map(Self::Position)
     }
 }
 

@@ -11,6 +11,7 @@
 
 use super::table::{Distance, Profile, RelativeTable, grid};
 use crate::error::{Error, Result};
+use crate::words::closest;
 use std::fmt;
 use std::str::FromStr;
 
@@ -273,6 +274,18 @@ fn unknown(kind: &str, word: &str, known: &str) -> Error {
 const EXAMPLE: &str = "toeplitz:gauss,size=8,distance=l2,torus";
 const EXAMPLE_STENCIL: &str = "for example: stencil:3x3,0/1/0/1/1/1/0/1/0,torus";
 
+impl MaskSpec {
+    /// Kinds that this takes, for tests of what a mask's word is.
+    pub const KINDS: [&str; 6] = ["none", "causal", "decay", "separable", "toeplitz", "stencil"];
+    /// The same as they are written.
+    const KNOWN: &str = "none, causal, decay:γ, separable:size=…, toeplitz:…, stencil:…";
+
+    /// Whether the words begin as a mask by relative position does.
+    pub fn is_meant(text: &str) -> bool {
+        Self::KINDS.contains(&text.split(':').next().unwrap_or_default().trim())
+    }
+}
+
 impl FromStr for MaskSpec {
     type Err = Error;
 
@@ -292,12 +305,29 @@ impl FromStr for MaskSpec {
             "stencil" => stencil(&options),
             other => Err(Error::value(
                 "mask",
-                "one of none, causal, decay:γ, separable:size=…, toeplitz:…, stencil:…",
+                format!("one of {}", Self::KNOWN),
                 other,
-                format!("for example: {EXAMPLE}"),
+                meant(other, &Self::KINDS, EXAMPLE),
             )),
         }
     }
+}
+
+/// The way out for a word that is no kind of mask: the kind that it resembles, or an example.
+fn meant(word: &str, kinds: &[&str], example: &str) -> String {
+    let found = closest(word.trim(), kinds.iter().copied());
+    found.map_or_else(|| format!("for example: {example}"), |kind| format!("did you mean {kind}?"))
+}
+
+/// What is said where masks by relative position and masks on graphs are both taken, and a text begins with neither's kind.
+#[cfg(feature = "cli")]
+pub(crate) fn no_mask(text: &str) -> Error {
+    use super::network::NetworkMaskSpec;
+    let word = text.split(':').next().unwrap_or_default().trim();
+    let expected =
+        format!("by position one of {}; along edges one of {}", MaskSpec::KNOWN, NetworkMaskSpec::KNOWN);
+    let kinds = [&MaskSpec::KINDS[..], &NetworkMaskSpec::KINDS[..]].concat();
+    Error::value("mask", expected, word, meant(word, &kinds, &format!("{EXAMPLE}, or diffusion:t=100")))
 }
 
 fn decay(options: &[&str]) -> Result<MaskSpec> {
@@ -483,7 +513,8 @@ mod tests {
     #[test]
     fn mistakes_are_told_with_what_would_do() {
         for (text, named) in [
-            ("toplitz", "toeplitz:"),
+            ("toplitz", "did you mean toeplitz?"),
+            ("window", "for example"),
             ("toeplitz:gaus", "exp, gauss, window"),
             ("toeplitz:size=0", "above 0"),
             ("toeplitz:size=nan", "above 0"),

@@ -179,7 +179,7 @@ impl TreeMask {
                 "fit of a smooth tree mask",
                 format!("a relative error of at most {WORST}"),
                 format!("{:.3e} with {} exponentials", sum.error, sum.terms.len()),
-                "only functions that fall ever more slowly are sums of exponentials: use a table of distances",
+                "only functions that fall ever more slowly are sums of exponentials, and lengths must not be too far from theirs: scale them, or use a table of distances",
             ));
         }
         let pieces = Pieces::new(&forest);

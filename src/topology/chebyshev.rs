@@ -30,7 +30,7 @@ pub fn scaled_bessel(count: usize, a: f64) -> Result<Vec<f64>> {
         return Err(Error::value(
             "a = t λ / 2 of a diffusion",
             format!("0 to {MOST_A:e}"),
-            a,
+            format!("{a:e}"),
             "use a shorter time, or scale the weights down",
         ));
     }
@@ -94,7 +94,7 @@ pub fn coefficients(a: f64, rtol: f64) -> Result<Vec<f64>> {
     if !(LEAST_RTOL..1.0).contains(&rtol) {
         return Err(Error::value(
             "relative tolerance of a diffusion",
-            format!("{LEAST_RTOL:e} to 1"),
+            format!("{LEAST_RTOL:e} to less than 1"),
             rtol,
             "single precision reaches about 1e-6",
         ));

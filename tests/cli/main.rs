@@ -6,7 +6,9 @@
 #![cfg(feature = "cli")]
 
 mod clips;
+mod eval_masks;
 mod graph;
+mod graph_input;
 mod graphs;
 mod kernels;
 #[path = "../large/mod.rs"]

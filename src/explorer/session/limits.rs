@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::explorer::networks::limits as networks;
 use crate::explorer::settings::{Compute, limits};
 use crate::mask::MaskSpec;
+use crate::mask::network::NetworkMaskSpec;
 use serde_json::Value;
 use std::ops::RangeInclusive;
 
@@ -105,8 +106,13 @@ pub(super) fn wrong_number(session: &Value) -> Option<Wrong> {
         let Some(words) = text.as_str() else { return wrong(expected, text.to_string()) };
         match words.parse::<MaskSpec>() {
             Ok(_) => None,
-            Err(Error::Value { what, expected, .. }) => {
-                wrong(format!("{what}: {expected}"), format!("{words:?}"))
+            Err(Error::Value { what, expected, remedy, .. }) => {
+                // A mask along edges is no slip, it stands elsewhere.
+                let remedy = match NetworkMaskSpec::is_meant(words) {
+                    true => "masks along edges have a view of their own".into(),
+                    false => remedy,
+                };
+                wrong(format!("{what}: {expected} ({remedy})"), format!("{words:?}"))
             }
             Err(_) => wrong(expected, format!("{words:?}")),
         }

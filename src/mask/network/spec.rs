@@ -12,21 +12,26 @@
 //! ```
 //!
 //! Weights say how strongly nodes are joined, to all masks but `tree`: that takes a FILE's weights as lengths, and an image's colour
-//! differences, so that `cut` has no meaning there.
+//! differences, so that `cut` has no meaning there. Its profiles exp and inverse fall with length, gauss, window and triangle with the number
+//! of steps.
 
 use super::{Diffusion, SampledWalks, Steps, WalkKernel};
 use crate::error::{Error, Result};
 use crate::mask::operator::{MaskOperator, SharedMask};
-use crate::mask::{GridHeat, Profile, ShortestPath, TreeMask};
+use crate::mask::{GridHeat, Profile, ShortestPath, TreeMask, TreePath};
 use crate::topology::build::{Extreme, Picture, Reach, grid, spanning_forest, torus};
 use crate::topology::kernel::Normalisation;
 use crate::topology::{Laplacian, Network};
+use crate::words::closest;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
 const RTOL: f64 = 1e-4;
+
+/// What a tree's mask stands on where it does not look at lengths.
+const STEPS_OF_TREE: &str = "spanning tree, by the number of steps along it, whatever their lengths: distances in it are at least those of the graph";
 
 /// A mask by nearness along edges, before it knows the network.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -250,13 +255,7 @@ impl NetworkMask {
             .spec
             .series(&network, self.graph.on_grid().map(|reach| Ok((tokens.sides()?, reach))).transpose()?)?;
         let Some(made) = made else {
-            let mut made = self.spec.operator(&network)?;
-            if on_tree && network.weights().is_some() {
-                made.stands_on = Some(
-                    "spanning tree, the graph's weights taken as lengths: distances in it are at least those of the graph",
-                );
-            }
-            return Ok(made);
+            return self.spec.operator(&network);
         };
         let (rows, cols) = tokens.sides()?;
         if let (
@@ -318,7 +317,13 @@ impl NetworkMaskSpec {
                 Ok(made(Arc::new(ShortestPath::new(network, &[f])?), None))
             }
             Self::Tree { .. } | Self::TreeProfile { .. } => {
-                self.on_forest(spanning_forest(network, Extreme::Least)?)
+                let mut made = self.on_forest(spanning_forest(network, Extreme::Least)?)?;
+                if network.weights().is_some() && made.stands_on != Some(STEPS_OF_TREE) {
+                    made.stands_on = Some(
+                        "spanning tree, the graph's weights taken as lengths: distances in it are at least those of the graph",
+                    );
+                }
+                Ok(made)
             }
             Self::Diffusion { .. } | Self::Communicability { .. } => {
                 // Made above.
@@ -348,6 +353,7 @@ impl NetworkMaskSpec {
 
     fn on_forest(&self, forest: crate::topology::Forest) -> Result<MadeMask> {
         let edges = forest.nodes() - forest.trees();
+        let lengths = forest.edges().any(|e| e.2 != 1.0);
         let mask = match *self {
             Self::TreeProfile { profile: Profile::Exponential, size } => {
                 TreeMask::exponential(forest, 1.0 / size)?
@@ -365,12 +371,21 @@ impl NetworkMaskSpec {
             _ => return Err(Error::value("mask on a tree", "tree:…", self, "use tree:rate=0.2")),
         };
         let terms = mask.fit().map(|sum| sum.terms.len());
-        let stands_on = Some("spanning tree: distances in it are at least those of the graph");
+        // Sweeps add lengths up, tables of distances count steps.
+        let by_steps = matches!(mask.path(), TreePath::Balls | TreePath::Cuts);
+        let stands_on = Some(match by_steps && lengths {
+            true => STEPS_OF_TREE,
+            false => "spanning tree: distances in it are at least those of the graph",
+        });
         Ok(MadeMask { operator: Arc::new(mask), terms, bound: None, stands_on, edges })
     }
 
     /// Kinds that this takes, for tests of what a mask's word is.
     pub const KINDS: [&str; 7] = ["diffusion", "communicability", "walk", "pagerank", "steps", "tree", "spd"];
+
+    /// The same as they are written.
+    pub(crate) const KNOWN: &str =
+        "diffusion:t=…, communicability:t=…, walk:…, pagerank:…, steps:p=…, tree:…, spd:…";
 
     /// Whether the words begin as a mask on a network does.
     pub fn is_meant(text: &str) -> bool {
@@ -605,9 +620,11 @@ impl FromStr for NetworkMaskSpec {
                 o.end("profile=…, size=…, hops=…")?;
             }
             other => {
-                let known =
-                    "diffusion:t=…, communicability:t=…, walk:…, pagerank:…, steps:p=…, tree:… or spd:…";
-                return Err(Error::value("mask on a graph", known, other, "for example: diffusion:t=100"));
+                let remedy = match closest(other.trim(), Self::KINDS) {
+                    Some(kind) => format!("did you mean {kind}?"),
+                    None => "for example: diffusion:t=100".into(),
+                };
+                return Err(Error::value("mask on a graph", Self::KNOWN, other, remedy));
             }
         }
         Ok(spec)
@@ -690,6 +707,7 @@ mod tests {
     fn mistakes_are_told_with_what_would_do() {
         for (text, named) in [
             ("difusion:t=1", "diffusion:t=…"),
+            ("difusion:t=1", "did you mean diffusion?"),
             ("diffusion", "at least 0"),
             ("diffusion:t=-1", "at least 0"),
             ("diffusion:t=nan", "at least 0"),
@@ -772,7 +790,7 @@ mod tests {
             assert!(message.contains("at least 1"), "{text}: {message}");
             // One lone node sees itself.
             let lone = spec.operator(&Network::isolated(1).expect("a node")).expect(text).operator;
-            assert!(text == "steps:p=1" || lone.weight(0, 0, 0) > 0.0, "{text}");
+            assert!(lone.weight(0, 0, 0) > 0.0, "{text}");
         }
     }
 }

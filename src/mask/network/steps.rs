@@ -30,8 +30,8 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// The chance to be at j after p steps from i, in proportion to the edges' weights; a walk ends where no edge leads on, and its row is
-    /// 0 then.
+    /// The chance to be at j after p steps from i, in proportion to the edges' weights. A walker in a node without any edge stays there, so
+    /// that the node's row is itself; one that edges led to where none leads on is lost, and its row sums to less than 1.
     ///
     /// Errors: more than 16 384 steps.
     pub fn power(network: Network, p: u32) -> Result<Self> {
@@ -39,7 +39,7 @@ impl Steps {
             let remedy = "so long a walk forgets its start: use unmasked attention";
             return Err(Error::value("steps of a walk", format!("at most {MOST_STEPS}"), p, remedy));
         }
-        Self::new(network, Kind::Power(p))
+        Self::new(held(network)?, Kind::Power(p))
     }
 
     /// Personalised PageRank: the chance that a walker from i, who starts again with probability `restart` before every step, is at j; to
@@ -53,7 +53,7 @@ impl Steps {
         if !(1e-15..1.0).contains(&rtol) {
             return Err(Error::value(
                 "rtol of PageRank",
-                "1e-15 to 1",
+                "1e-15 to less than 1",
                 rtol,
                 "single precision reaches 1e-7",
             ));
@@ -124,6 +124,18 @@ impl Steps {
         }
         Ok(y)
     }
+}
+
+/// The network with a loop at every node that no edge leads from or to.
+fn held(network: Network) -> Result<Network> {
+    let mut lone = network.starts().windows(2).map(|w| w[0] == w[1]).collect::<Vec<bool>>();
+    network.columns().iter().for_each(|j| lone[*j as usize] = false);
+    if !lone.contains(&true) {
+        return Ok(network);
+    }
+    let loops = (0..tokens(&network)).filter(|i| lone[*i as usize]).map(|i| (i, i, 1.0));
+    let edges: Vec<_> = network.edges().chain(loops).collect();
+    Ok(Network::directed_weighted(network.nodes(), &edges)?.with_offsets(network.offsets().to_vec()))
 }
 
 impl MaskOperator for Steps {

@@ -129,8 +129,8 @@ impl Spot<'_> {
         let Ok(w) = text.parse::<f64>() else {
             return Err(self.error(expected(), quoted(text), "write a number"));
         };
-        let range = f64::from(LEAST_WEIGHT)..=f64::from(MOST_WEIGHT);
-        match w == 0.0 || range.contains(&w) {
+        // As the f32 that it becomes: `1e-30` itself lies a little below the nearest of those.
+        match w == 0.0 || (LEAST_WEIGHT..=MOST_WEIGHT).contains(&(w as f32)) {
             true => Ok(w as f32),
             false if w < 0.0 => {
                 Err(self.error(expected(), quoted(text), "masks need weights of at least 0; take their size"))

@@ -6,16 +6,15 @@ use crate::backend::TimingSource;
 use crate::error::Result;
 use crate::explorer::engine::Request;
 use crate::explorer::engine::machine::Machine;
-use crate::explorer::networks::{Cuts, DiffusionSettings};
+use crate::explorer::networks::{Cuts, DiffusionSettings, reach};
 use crate::explorer::settings::Device;
 use crate::explorer::snapshot::Diffused;
 use crate::explorer::tokens::Shot;
 use crate::graph::Graph;
-use crate::mask::network::Diffusion;
+use crate::mask::network::{Diffusion, Tokens};
 use crate::mask::operator::MaskOperator as _;
 use crate::tensor::{DType, HostTensor};
 use crate::topology::Network;
-use crate::topology::build::{Picture, Reach};
 use crate::vision::scene::narrow;
 use std::sync::Arc;
 
@@ -86,9 +85,8 @@ impl Diffusions {
             _ => {
                 let colours = shot.colours()?;
                 let [rows, cols] = shot.sides();
-                let picture = Picture::new(&colours, rows, cols).map_err(told)?;
-                let network = picture.network(reach(settings), settings.sensitivity as f32).map_err(told)?;
-                let network = Arc::new(network);
+                let tokens = Tokens { rows, cols, colours: Some(&colours) };
+                let network = Arc::new(settings.mask().graph.network(&tokens).map_err(told)?);
                 self.plain = Some((of.clone(), Arc::clone(&network)));
                 network
             }
@@ -106,10 +104,6 @@ impl Diffusions {
     }
 }
 
-fn reach(settings: &DiffusionSettings) -> Reach {
-    if settings.corners { Reach::Corners } else { Reach::Sides }
-}
-
 /// Links between tokens that are no obstacles: they reach over those, but not onto one.
 fn links(cuts: &Cuts, shot: &Shot, blocked: &[bool]) -> Vec<(u32, u32, f32)> {
     let open = |(a, b): &(u32, u32)| !blocked[*a as usize] && !blocked[*b as usize];
@@ -124,7 +118,7 @@ fn operator(network: &Network, key: &Key, linked: bool) -> Result<Diffusion> {
         return Ok(mask);
     }
     let [rows, cols] = key.shot.sides();
-    mask.on_grid(narrow("grid rows", rows)?, narrow("grid columns", cols)?, reach(settings))
+    mask.on_grid(narrow("grid rows", rows)?, narrow("grid columns", cols)?, reach(settings.corners))
 }
 
 impl Worker {
@@ -186,8 +180,8 @@ fn run(
     let one = (0..tokens).map(|i| if i == key.query { 1.0 } else { 0.0 }).collect();
     stage.program().write(x, &HostTensor::f32([1, 1, tokens, 1], one)?)?;
     let Some(timings) = stage.run(watch)? else { return Err(Stop::GaveWay) };
-    // Below the tolerance a truncated series may be a little negative; masks are not.
-    let row: Vec<f32> = stage.program().read(out)?.to_f32().into_iter().map(|x| x.max(0.0)).collect();
+    // As it is, though below the tolerance a truncated series may be a little negative: the command line's row is the same.
+    let row = stage.program().read(out)?.to_f32();
     let measured: f64 = timings.steps.iter().map(|step| step.seconds).sum();
     let on_device = timings.source == TimingSource::Timestamp && measured > 0.0;
     Ok(Diffused {
@@ -209,10 +203,13 @@ fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::cpu::CpuBackend;
     use crate::explorer::mask::Paint;
+    use crate::mask::network::NetworkMask;
     use crate::topology::Laplacian;
     use crate::vision::grid::TokenGrid;
     use crate::vision::image::Photo;
+    use crate::vision::scene::{mask_rows, token_colours};
     use glam::{DVec2, UVec2};
 
     fn key(change: impl FnOnce(&mut Key)) -> Key {
@@ -254,6 +251,93 @@ mod tests {
             }
             let total = sum(&found.row, |_| true);
             assert!(laplacian == Laplacian::Symmetric || (total - 1.0).abs() < 1e-4, "{name}: {total}");
+        }
+    }
+
+    /// A picture with colours in it, whose size no stride divides, reduced to keep to few tokens or not.
+    fn coloured(max_tokens: usize) -> Key {
+        let (width, height) = (61, 43);
+        let colour = |i: u32| [(i % width * 4) as u8, (i / width * 5) as u8, (i * i % 251) as u8];
+        let bytes: Vec<u8> = (0..width * height).flat_map(colour).collect();
+        let size = UVec2::new(width, height);
+        key(|key| {
+            key.shot.photo = Arc::new(Photo::from_rgb8("colours", width, height, bytes).expect("a picture"));
+            key.shot.grid = TokenGrid::plan(size, 8, 4, max_tokens).expect("a grid");
+            key.query = key.shot.grid.token_at(UVec2::new(30, 20)).expect("a token") as u32;
+        })
+    }
+
+    #[test]
+    fn rows_are_those_of_the_command_line() {
+        for max_tokens in [1000, 60] {
+            for (name, laplacian) in Laplacian::ALL {
+                let mut key = coloured(max_tokens);
+                key.settings.laplacian = laplacian;
+                let found = found(&key);
+                let (photo, grid) = (&key.shot.photo, &key.shot.grid);
+                let colours = token_colours(&photo.working(grid.working_size()).expect("reduced"), grid);
+                let [rows, cols] = key.shot.sides();
+                let tokens = Tokens { rows, cols, colours: Some(&colours) };
+                // By way of its words, as the command line has it.
+                let mask = key.settings.mask();
+                let spec = mask.spec.to_string().parse().expect("a mask");
+                let graph = mask.graph.to_string().parse().expect("a graph");
+                let made = NetworkMask { spec, graph }.operator(&tokens).expect("a mask");
+                let said = mask_rows(&CpuBackend, &made, &[key.query]).expect("a row").rows;
+                let most = said[0].iter().copied().fold(0.0, f32::max);
+                let worst = found.row.iter().zip(&said[0]).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+                assert!(worst <= 1e-5 * most, "{name}, {} tokens: {worst:e} of {most}", grid.tokens());
+            }
+        }
+    }
+
+    /// Prints what a change of t costs where every pixel of the built-in photograph is a token. No assertion on times: machines differ.
+    #[test]
+    fn times_of_a_change_of_t() {
+        let photo = Arc::new(crate::source::built_in::photo().expect("the photograph"));
+        let grid = TokenGrid::plan(photo.size(), 8, 1, 1_000_000).expect("a grid");
+        let mut key = key(|key| {
+            (key.shot.photo, key.shot.grid) = (photo, grid);
+            (key.query, key.settings) = (451 * 96 + 214, DiffusionSettings::default());
+        });
+        let since = std::time::Instant::now();
+        let (network, _) = Diffusions::default().network(&key).expect("a network");
+        println!("network of {} tokens: {:.0} ms", network.nodes(), 1e3 * since.elapsed().as_secs_f64());
+        for adapter in crate::backend::wgpu::adapters() {
+            let backend = crate::backend::wgpu::WgpuBackend::on_adapter(
+                &adapter,
+                crate::backend::wgpu::Options::default(),
+            )
+            .expect("a backend");
+            let machine = Machine::Wgpu(backend, false);
+            for t in [60.0, 61.0, 70.0, 100.0, 100.5, 101.0] {
+                key.settings.time = t;
+                let mut at = vec![std::time::Instant::now()];
+                let mask = operator(&network, &key, false).expect("a mask");
+                at.push(std::time::Instant::now());
+                let n = network.nodes() as u32;
+                let mut graph = Graph::new("diffusion");
+                let x = graph.input("one at the query", [1, 1, n, 1], DType::F32);
+                let out = mask.apply_transposed(&mut graph, x).expect("recorded");
+                graph.output(out).expect("an output");
+                at.push(std::time::Instant::now());
+                let mut stage = machine.stage(&graph, &mut |_, _| {}).expect("compiled");
+                at.push(std::time::Instant::now());
+                let one = (0..n).map(|i| if i == key.query { 1.0 } else { 0.0 }).collect();
+                stage.program().write(x, &HostTensor::f32([1, 1, n, 1], one).expect("one")).expect("written");
+                stage.run(&mut |_, _| true).expect("it runs");
+                at.push(std::time::Instant::now());
+                stage.program().read(out).expect("read");
+                at.push(std::time::Instant::now());
+                let ms: Vec<String> =
+                    at.windows(2).map(|w| format!("{:.0}", 1e3 * (w[1] - w[0]).as_secs_f64())).collect();
+                println!(
+                    "{} t={t} K={}: operator, record, compile, run, read [ms]: {}",
+                    machine.info().name,
+                    mask.degree(),
+                    ms.join(", ")
+                );
+            }
         }
     }
 

@@ -11,6 +11,8 @@ use super::picture::{bar_of, caption, draw_marker, grid_rect, note, shot, show_l
 use super::plots::{self, Series};
 use super::{TourPage, View, ViewContext};
 use crate::explorer::canvas::{Drag, Placed, WHOLE};
+use crate::explorer::command::{self, Copied, Input};
+use crate::explorer::document::Document;
 use crate::explorer::networks::{DiffusionSettings, limits};
 use crate::explorer::settings::Settings;
 use crate::explorer::snapshot::{Diffused, Needs};
@@ -86,6 +88,10 @@ impl View for DiffusionView {
         Needs { diffusion: true, ..Needs::default() }
     }
 
+    fn command(&self, document: &Document, input: &Result<Input, String>) -> Option<Result<Copied, String>> {
+        Some(input.clone().and_then(|input| command::diffusion_command(document, &input)))
+    }
+
     fn ui(&mut self, ui: &mut egui::Ui, context: &mut ViewContext<'_>) {
         let space = ui.available_rect_before_wrap();
         ui.allocate_rect(space, egui::Sense::hover());
@@ -96,7 +102,7 @@ impl View for DiffusionView {
             Some(Ok(shot)) => shot,
         };
         let photo = shot.grid.photo_size();
-        self.hand.keys(ui, context.cuts, photo);
+        self.hand.keys(ui, photo);
         keys(ui, &mut context.settings.networks.diffusion.time);
         let narrow = space.width() < ROOMY;
         let bar = if narrow { 60.0 } else { 34.0 };

@@ -427,8 +427,8 @@ pub fn help_window(ctx: &Context, open: &mut bool) {
     let columns: &[&[&str]] = match screen.width() {
         w if w >= 1080.0 => &[
             &["File", "Edit", "Help"],
-            &["View", keys::WINDOWS],
-            &["Playback", keys::MOUSE, keys::MASK, keys::GRAPHS],
+            &["View", keys::MASK],
+            &["Playback", keys::MOUSE, keys::GRAPHS, keys::WINDOWS],
         ],
         w if w >= 740.0 => &[
             &["File", "Edit", "Help", keys::MASK, keys::WINDOWS],

@@ -222,7 +222,7 @@ pub struct TreeSettings {
 
 impl Default for TreeSettings {
     fn default() -> Self {
-        Self { of: TreeOf::Picture, rate: 0.06, sensitivity: 20.0, corners: true, by: SweepBy::HeavyPaths }
+        Self { of: TreeOf::Picture, rate: 0.06, sensitivity: 40.0, corners: true, by: SweepBy::HeavyPaths }
     }
 }
 
@@ -232,7 +232,7 @@ impl Default for TreeSettings {
 pub struct DiffusionSettings {
     /// Time t.
     pub time: f64,
-    /// How fast edges grow weak with the difference of colours, which run from 0 to 1.
+    /// How fast edges grow weak with the difference of colours, which are 1 apart from black to white.
     pub sensitivity: f64,
     /// Whether tokens at corners are neighbours, too.
     pub corners: bool,
@@ -247,7 +247,7 @@ impl Default for DiffusionSettings {
     fn default() -> Self {
         Self {
             time: 60.0,
-            sensitivity: 20.0,
+            sensitivity: 40.0,
             corners: true,
             laplacian: Laplacian::Combinatorial,
             tolerance: 1e-4,

@@ -196,7 +196,7 @@ mod tests {
         let mut document = Document { query: [120, 80], ..Document::default() };
         let copied = diffusion_command(&document, &input("cat.png")).expect("it can be said");
         let wanted =
-            "wgattn mask diffusion:t=60 cat.png --at 120,80 --graph image:sensitivity=20,reach=8 --stride 8";
+            "wgattn mask diffusion:t=60 cat.png --at 120,80 --graph image:sensitivity=40,reach=8 --stride 8";
         assert_eq!(copied.lines, [wanted]);
         let settings = &mut document.settings.networks.diffusion;
         (settings.time, settings.sensitivity, settings.corners) = (0.1 + 0.2, 1e-3, false);
@@ -226,7 +226,7 @@ mod tests {
         document.settings.look.log = true;
         let copied = tree_command(&document, &input("cat.png")).expect("it can be said");
         let wanted =
-            "wgattn mask tree:rate=0.06 cat.png --at 3,4 --graph image:sensitivity=20,reach=8 --stride 8";
+            "wgattn mask tree:rate=0.06 cat.png --at 3,4 --graph image:sensitivity=40,reach=8 --stride 8";
         assert_eq!(copied.lines, [wanted]);
         assert!(copied.told.contains("logarithm"), "{}", copied.told);
     }

@@ -34,6 +34,8 @@ pub struct Diffusion {
     plain: Network,
     kind: Kind,
     t: f64,
+    /// Half the width of the spectrum: exp(a (S − 1)) with a = t · pace.
+    pace: f64,
     coefficients: Vec<f64>,
     /// Weights of S beside the diagonal, entry by entry, and those of its transpose if they differ.
     edges: Vec<f32>,
@@ -91,7 +93,7 @@ impl Diffusion {
             Laplacian::Symmetric | Laplacian::RandomWalk => 0.0,
         };
         let diagonal = degrees.iter().map(own).collect();
-        Self::new(network, Kind::Heat(laplacian), (t, 0.5 * t * bound), rtol, entry, diagonal)
+        Self::new(network, Kind::Heat(laplacian), (t, 0.5 * bound), rtol, entry, diagonal)
     }
 
     /// exp(t(A − λ)), where λ bounds the eigenvalues of each component: walks of all lengths, weighted by tᵏ/k!. Loops count.
@@ -106,33 +108,36 @@ impl Diffusion {
             _ => 1.0,
         };
         let diagonal = (0..tokens(&network)).map(own).collect();
-        Self::new(network, Kind::Growth, (t, t * most), rtol, |_, _, w| f64::from(w) / most, diagonal)
+        Self::new(network, Kind::Growth, (t, most), rtol, |_, _, w| f64::from(w) / most, diagonal)
     }
 
     fn new(
         network: Network,
         kind: Kind,
-        (t, a): (f64, f64),
+        (t, pace): (f64, f64),
         rtol: f64,
         entry: impl Fn(u32, u32, f32) -> f64,
         diagonal: Vec<f64>,
     ) -> Result<Self> {
-        let coefficients = coefficients(a, rtol)?;
-        if coefficients.len() > MOST_TERMS as usize {
-            return Err(Error::value(
-                "terms of a diffusion",
-                format!("at most {MOST_TERMS}"),
-                coefficients.len(),
-                "use a shorter time, a larger rtol, or smaller weights",
-            ));
-        }
+        let coefficients = series(t * pace, rtol)?;
         let plain = network.without_loops();
         let edges: Vec<f32> = plain.edges().map(|(i, j, w)| entry(i, j, w) as f32).collect();
         let turned = (kind == Kind::Heat(Laplacian::RandomWalk))
             .then(|| plain.edges().map(|(i, j, w)| entry(j, i, w) as f32).collect());
         let longest = csr::checked(tokens(&plain), plain.starts(), plain.columns(), Some(&edges))?;
         let diagonal = diagonal.into_iter().map(|x| x as f32).collect();
-        Ok(Self { network, plain, kind, t, coefficients, edges, turned, diagonal, longest, grid: None })
+        Ok(Self { network, plain, kind, t, pace, coefficients, edges, turned, diagonal, longest, grid: None })
+    }
+
+    /// Another time and tolerance: S does not depend on them, so that nothing but the coefficients is made anew. After an error all is as it
+    /// was.
+    ///
+    /// Errors: as [`Self::heat`].
+    pub fn set_time(&mut self, t: f64, rtol: f64) -> Result<()> {
+        check_time(t)?;
+        self.coefficients = series(t * self.pace, rtol)?;
+        self.t = t;
+        Ok(())
     }
 
     /// The same diffusion by kernels that know the neighbours of a grid and read no lists.
@@ -362,6 +367,20 @@ pub fn diffuse_on_grid(graph: &mut Graph, x: Tensor, grid: &GridTensors) -> Resu
 
 /// Tolerance of the oracle.
 const ORACLE: f64 = 1e-14;
+
+/// Coefficients of exp(a (S − 1)).
+fn series(a: f64, rtol: f64) -> Result<Vec<f64>> {
+    let coefficients = coefficients(a, rtol)?;
+    if coefficients.len() > MOST_TERMS as usize {
+        return Err(Error::value(
+            "terms of a diffusion",
+            format!("at most {MOST_TERMS}"),
+            coefficients.len(),
+            "use a shorter time, a larger rtol, or smaller weights",
+        ));
+    }
+    Ok(coefficients)
+}
 
 fn check_time(t: f64) -> Result<()> {
     if t >= 0.0 && t.is_finite() {

@@ -14,7 +14,7 @@ use crate::graph::Graph;
 use crate::mask::network::{Diffusion, Tokens};
 use crate::mask::operator::MaskOperator as _;
 use crate::tensor::{DType, HostTensor};
-use crate::topology::Network;
+use crate::topology::{Laplacian, Network};
 use crate::vision::scene::narrow;
 use std::sync::Arc;
 
@@ -48,11 +48,21 @@ type Found = (Key, Arc<std::result::Result<Diffused, String>>);
 /// A network with obstacles and links, and which tokens are obstacles.
 type Cut = (Arc<Network>, Arc<Vec<bool>>);
 
+/// An operator and what its matrix was made of: another time needs no other matrix.
+#[derive(Debug)]
+struct Made {
+    network: Arc<Network>,
+    laplacian: Laplacian,
+    linked: bool,
+    mask: Diffusion,
+}
+
 /// Networks and the row, kept until what they depend on changes.
 #[derive(Debug, Default)]
 pub(super) struct Diffusions {
     plain: Option<(NetworkKey, Arc<Network>)>,
     cut: Option<(NetworkKey, Cuts, Cut)>,
+    made: Option<Made>,
     found: Option<Found>,
     count: u64,
 }
@@ -102,12 +112,50 @@ impl Diffusions {
         self.cut = Some((of, key.cuts.clone(), (Arc::clone(&network), Arc::clone(&blocked))));
         Ok((network, blocked))
     }
+
+    fn diffuse(
+        &mut self,
+        machine: &Machine,
+        key: &Key,
+        number: u64,
+        watch: &mut dyn FnMut(usize, usize) -> bool,
+    ) -> std::result::Result<Diffused, Stop> {
+        let cut = self.network(key).map_err(Stop::Failed)?;
+        let mask = self.operator(key, &cut)?;
+        run(machine, key, mask, cut, number, watch)
+    }
+
+    /// The operator on that network.
+    fn operator(&mut self, key: &Key, (network, blocked): &Cut) -> Result<&Diffusion> {
+        let (settings, linked) = (&key.settings, is_linked(key, blocked));
+        let fits = |made: &Made| {
+            Arc::ptr_eq(&made.network, network)
+                && (made.laplacian, made.linked) == (settings.laplacian, linked)
+        };
+        let made = match self.made.take().filter(fits) {
+            Some(mut made) => {
+                made.mask.set_time(settings.time, settings.tolerance)?;
+                made
+            }
+            None => Made {
+                network: Arc::clone(network),
+                laplacian: settings.laplacian,
+                linked,
+                mask: operator(network, key, linked)?,
+            },
+        };
+        Ok(&self.made.insert(made).mask)
+    }
 }
 
 /// Links between tokens that are no obstacles: they reach over those, but not onto one.
 fn links(cuts: &Cuts, shot: &Shot, blocked: &[bool]) -> Vec<(u32, u32, f32)> {
     let open = |(a, b): &(u32, u32)| !blocked[*a as usize] && !blocked[*b as usize];
     cuts.linked(&shot.grid).into_iter().filter(open).map(|(a, b)| (a, b, LINK)).collect()
+}
+
+fn is_linked(key: &Key, blocked: &[bool]) -> bool {
+    !links(&key.cuts, &key.shot, blocked).is_empty()
 }
 
 /// The operator, by the stencil of the grid where no link leads elsewhere.
@@ -144,14 +192,11 @@ impl Worker {
         let machine = self.machine()?;
         self.diffusions.count += 1;
         let number = self.diffusions.count;
-        let found = match self.diffusions.network(&key) {
-            Ok((network, blocked)) => match run(&machine, &key, network, blocked, number, watch) {
-                Ok(diffused) => Ok(diffused),
-                // The map itself is there: what cannot diffuse is no failure of it.
-                Err(Stop::Failed(why)) => Err(why),
-                Err(other) => return Err(other),
-            },
-            Err(why) => Err(why),
+        let found = match self.diffusions.diffuse(&machine, &key, number, watch) {
+            Ok(diffused) => Ok(diffused),
+            // The map itself is there: what cannot diffuse is no failure of it.
+            Err(Stop::Failed(why)) => Err(why),
+            Err(other) => return Err(other),
         };
         self.diffusions.found = Some((key, Arc::new(found)));
         Ok(())
@@ -161,13 +206,12 @@ impl Worker {
 fn run(
     machine: &Machine,
     key: &Key,
-    network: Arc<Network>,
-    blocked: Arc<Vec<bool>>,
+    mask: &Diffusion,
+    (network, blocked): Cut,
     number: u64,
     watch: &mut dyn FnMut(usize, usize) -> bool,
 ) -> std::result::Result<Diffused, Stop> {
-    let linked = !links(&key.cuts, &key.shot, &blocked).is_empty();
-    let mask = operator(&network, key, linked)?;
+    let linked = is_linked(key, &blocked);
     let tokens = narrow("tokens", network.nodes())?;
     let mut graph = Graph::new("diffusion");
     let x = graph.input("one at the query", [1, 1, tokens, 1], DType::F32);
@@ -204,13 +248,14 @@ fn run(
 mod tests {
     use super::*;
     use crate::backend::cpu::CpuBackend;
+    use crate::backend::wgpu::{Options, WgpuBackend, adapters};
     use crate::explorer::mask::Paint;
     use crate::mask::network::NetworkMask;
-    use crate::topology::Laplacian;
     use crate::vision::grid::TokenGrid;
     use crate::vision::image::Photo;
     use crate::vision::scene::{mask_rows, token_colours};
     use glam::{DVec2, UVec2};
+    use std::time::Instant;
 
     fn key(change: impl FnOnce(&mut Key)) -> Key {
         // Dark at the left, bright at the right.
@@ -229,8 +274,11 @@ mod tests {
     }
 
     fn found(key: &Key) -> Diffused {
-        let (network, blocked) = Diffusions::default().network(key).expect("a network");
-        run(&Machine::Cpu, key, network, blocked, 1, &mut |_, _| true).expect("a row")
+        found_by(&mut Diffusions::default(), key)
+    }
+
+    fn found_by(diffusions: &mut Diffusions, key: &Key) -> Diffused {
+        diffusions.diffuse(&Machine::Cpu, key, 1, &mut |_, _| true).expect("a row")
     }
 
     fn sum(row: &[f32], which: impl Fn(usize) -> bool) -> f64 {
@@ -291,6 +339,34 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_is_kept_for_another_time_gives_the_same_row() {
+        let mut kept = Diffusions::default();
+        for (name, laplacian) in Laplacian::ALL {
+            for (time, tolerance, linked) in
+                [(20.0, 1e-6, false), (3.0, 1e-3, false), (50.0, 1e-6, true), (0.0, 1e-6, true)]
+            {
+                let key = key(|key| {
+                    (key.settings.laplacian, key.settings.time, key.settings.tolerance) =
+                        (laplacian, time, tolerance);
+                    key.cuts.links = if linked { vec![[[4, 4], [60, 40]]] } else { Vec::new() };
+                });
+                let (again, anew) = (found_by(&mut kept, &key), found(&key));
+                let what = format!("{name} t = {time} linked {linked}");
+                assert_eq!(
+                    (again.row, again.terms, again.stencil),
+                    (anew.row, anew.terms, !linked),
+                    "{what}"
+                );
+            }
+        }
+        // What cannot be leaves nothing behind that could be taken for it.
+        let wrong = key(|key| key.settings.time = -1.0);
+        assert!(kept.diffuse(&Machine::Cpu, &wrong, 1, &mut |_, _| true).is_err());
+        let right = key(|_| {});
+        assert_eq!(found_by(&mut kept, &right).row, found(&right).row);
+    }
+
     /// Prints what a change of t costs where every pixel of the built-in photograph is a token. No assertion on times: machines differ.
     #[test]
     fn times_of_a_change_of_t() {
@@ -300,42 +376,26 @@ mod tests {
             (key.shot.photo, key.shot.grid) = (photo, grid);
             (key.query, key.settings) = (451 * 96 + 214, DiffusionSettings::default());
         });
-        let since = std::time::Instant::now();
-        let (network, _) = Diffusions::default().network(&key).expect("a network");
-        println!("network of {} tokens: {:.0} ms", network.nodes(), 1e3 * since.elapsed().as_secs_f64());
-        for adapter in crate::backend::wgpu::adapters() {
-            let backend = crate::backend::wgpu::WgpuBackend::on_adapter(
-                &adapter,
-                crate::backend::wgpu::Options::default(),
-            )
-            .expect("a backend");
-            let machine = Machine::Wgpu(backend, false);
-            for t in [60.0, 61.0, 70.0, 100.0, 100.5, 101.0] {
-                key.settings.time = t;
-                let mut at = vec![std::time::Instant::now()];
-                let mask = operator(&network, &key, false).expect("a mask");
-                at.push(std::time::Instant::now());
-                let n = network.nodes() as u32;
-                let mut graph = Graph::new("diffusion");
-                let x = graph.input("one at the query", [1, 1, n, 1], DType::F32);
-                let out = mask.apply_transposed(&mut graph, x).expect("recorded");
-                graph.output(out).expect("an output");
-                at.push(std::time::Instant::now());
-                let mut stage = machine.stage(&graph, &mut |_, _| {}).expect("compiled");
-                at.push(std::time::Instant::now());
-                let one = (0..n).map(|i| if i == key.query { 1.0 } else { 0.0 }).collect();
-                stage.program().write(x, &HostTensor::f32([1, 1, n, 1], one).expect("one")).expect("written");
-                stage.run(&mut |_, _| true).expect("it runs");
-                at.push(std::time::Instant::now());
-                stage.program().read(out).expect("read");
-                at.push(std::time::Instant::now());
-                let ms: Vec<String> =
-                    at.windows(2).map(|w| format!("{:.0}", 1e3 * (w[1] - w[0]).as_secs_f64())).collect();
+        let milliseconds = |since: Instant| format!("{:.0} ms", 1e3 * since.elapsed().as_secs_f64());
+        for adapter in adapters() {
+            let backend = WgpuBackend::on_adapter(&adapter, Options::default()).expect("a device");
+            let (machine, mut diffusions) = (Machine::Wgpu(backend, false), Diffusions::default());
+            for (number, time) in [60.0, 61.0, 62.0, 62.1].into_iter().enumerate() {
+                key.settings.time = time;
+                let since = Instant::now();
+                let cut = diffusions.network(&key).expect("a network");
+                let mask = diffusions.operator(&key, &cut).expect("an operator");
+                let made = milliseconds(since);
+                let mut passes = None;
+                let mut watch = |_, _| {
+                    passes.get_or_insert_with(|| milliseconds(since));
+                    true
+                };
+                let found = run(&machine, &key, mask, cut, number as u64, &mut watch).expect("a row");
+                let all = milliseconds(since);
                 println!(
-                    "{} t={t} K={}: operator, record, compile, run, read [ms]: {}",
-                    machine.info().name,
-                    mask.degree(),
-                    ms.join(", ")
+                    "{}, t = {time}, K = {}: operator after {made}, compiled after {passes:?}, row after {all}",
+                    found.device, found.terms
                 );
             }
         }

@@ -73,7 +73,7 @@ impl View for DiffusionView {
         let settings = &mut context.settings.networks.diffusion;
         time(ui, &mut settings.time, usual.time, 0.1..=10_000.0);
         let number = Number::along(0.0..=100.0, usual.sensitivity).limits(limits::SENSITIVITY);
-        let hover = "How fast edges grow weak with the difference of colours: their weight is exp(−sensitivity · difference).";
+        let hover = "How fast edges grow weak with the difference of colours, which is 1 from black to white: their weight is exp(−sensitivity · difference).";
         widgets::slider(ui, "Sensitivity", hover, &mut settings.sensitivity, &number);
         let neighbours = [
             widgets::Choice::new(false, "4", "Tokens side by side."),

@@ -119,7 +119,7 @@ impl View for TreeView {
             TreeOf::Picture => {
                 let usual = TreeSettings::default().sensitivity;
                 let number = Number::along(0.0..=100.0, usual).limits(limits::SENSITIVITY);
-                let hover = "Length that a full difference of colour adds to an edge; tokens side by side are 1 apart.";
+                let hover = "Length that the difference of black and white adds to an edge; tokens side by side are 1 apart.";
                 widgets::slider(ui, "Sensitivity", hover, &mut tree.sensitivity, &number);
                 let hover = "Tokens that touch at a corner may be joined, too.";
                 widgets::switch(ui, "Corners", hover, &mut tree.corners);

@@ -76,6 +76,23 @@ fn file(settings: &NetworkSettings) -> Result<&str, String> {
     }
 }
 
+/// The word that the command line takes for a node: names come before numbers there.
+///
+/// Errors: a node that has no word of its own.
+fn node_word(plan: &Plan, node: u32) -> Result<String, String> {
+    let first = |word: &str| plan.names.iter().position(|name| name == word);
+    let own = |name: &&String| !name.is_empty() && first(name) == Some(node as usize);
+    if let Some(name) = plan.names.get(node as usize).filter(own) {
+        return Ok(name.clone());
+    }
+    match first(&node.to_string()) {
+        None => Ok(node.to_string()),
+        Some(other) => Err(format!(
+            "node {node} has no name of its own, and its number is the name of node {other}: choose another node"
+        )),
+    }
+}
+
 /// A `wgattn graph` command for one mask of a network.
 fn on_file(document: &Document, plan: &Plan, mask: NetworkMaskSpec, out: &str) -> Result<String, String> {
     let settings = &document.settings.networks.network;
@@ -86,7 +103,7 @@ fn on_file(document: &Document, plan: &Plan, mask: NetworkMaskSpec, out: &str) -
         option("numbering", "names".into());
     }
     option("mask", mask.to_string());
-    option("node", query.to_string());
+    option("node", node_word(plan, query)?);
     option("out", out.into());
     if let Device::Named(name) = &document.settings.device {
         option("device", name.clone());
@@ -258,7 +275,9 @@ mod tests {
     fn row(line: &str, plan: &Plan) -> Vec<f64> {
         let spec: NetworkMaskSpec = option(line, "--mask").parse().expect("a mask");
         let made = spec.operator(&plan.network).expect("it is made");
-        let node = option(line, "--node").parse().expect("a node");
+        let word = option(line, "--node");
+        let named = plan.names.iter().position(|name| name == word).map(|at| at as u32);
+        let node = named.unwrap_or_else(|| word.parse().expect("a node"));
         let rows = mask_rows(&CpuBackend, &made, &[node]).expect("a row").rows;
         rows[0].iter().map(|w| f64::from(*w)).collect()
     }
@@ -292,6 +311,25 @@ mod tests {
                 same(&row(line, &plan), wanted, line);
             }
         }
+    }
+
+    #[test]
+    fn nodes_are_called_by_their_names_where_those_are_their_own() {
+        // Names that are numbers of other nodes.
+        let mut document = about("numbers.csv", "a,b,1\n2,0,1\n0,a,1\n");
+        let plan = plan(&document);
+        assert_eq!(plan.names, ["a", "b", "2", "0"]);
+        for (query, word) in [(0, "a"), (2, "2"), (3, "0")] {
+            document.settings.networks.network.query = query;
+            let copied = network_commands(&document, &plan).expect("it can be said");
+            assert_eq!(option(&copied.lines[0], "--node"), word);
+        }
+        let twice = Plan {
+            names: ["x", "x", "1", ""].map(String::from).to_vec(),
+            ..Arc::into_inner(plan).expect("ours")
+        };
+        assert!(node_word(&twice, 1).expect_err("no word").contains("name of node 2"));
+        assert_eq!(node_word(&twice, 3), Ok("3".into()));
     }
 
     #[test]

@@ -402,3 +402,29 @@ fn slot(cols: u32, i: u32, j: u32, reach: Reach) -> Option<usize> {
     let ((ri, ci), (rj, cj)) = (place(i), place(j));
     SLOTS[..neighbours(reach) as usize].iter().position(|(down, along)| (ri + down, ci + along) == (rj, cj))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::build::small_world;
+
+    #[test]
+    fn another_time_is_as_if_it_had_been_the_first() {
+        let network = small_world(30, 4, 0.2, 5).expect("a network");
+        let heat = |t, rtol| Diffusion::heat(network.clone(), Laplacian::Symmetric, t, rtol).expect("heat");
+        let growth = |t, rtol| Diffusion::growth(network.clone(), t, rtol).expect("growth");
+        for (mut kept, anew) in [(heat(1.0, 1e-6), heat(7.5, 1e-3)), (growth(1.0, 1e-6), growth(7.5, 1e-3))] {
+            let before = (kept.coefficients.clone(), kept.time());
+            for (t, rtol) in [(-1.0, 1e-3), (f64::NAN, 1e-3), (1.0, 0.0), (1e12, 1e-3)] {
+                assert!(kept.set_time(t, rtol).is_err(), "{t} {rtol}");
+                assert_eq!((kept.coefficients.clone(), kept.time()), before, "all is as it was");
+            }
+            kept.set_time(7.5, 1e-3).expect("another time");
+            assert_eq!((&kept.coefficients, kept.time()), (&anew.coefficients, anew.time()));
+            assert_eq!(
+                (kept.describe(), kept.row(3).expect("a row")),
+                (anew.describe(), anew.row(3).expect("a row"))
+            );
+        }
+    }
+}

@@ -5,7 +5,7 @@ mod explorer_driver;
 use eframe::egui::{self, Key, Modifiers, PointerButton, Pos2, pos2, vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
-use explorer_driver::{click, drawn, file, open, settle};
+use explorer_driver::{click, copied, drawn, file, open, settle};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use wgattn::explorer::networks::{NetworkSettings, Shape, Source, SweepBy, TreeOf};
@@ -227,6 +227,11 @@ fn files_are_opened_by_the_menu_and_by_dropping_and_bad_ones_are_told() {
     assert_eq!(number(&harness, "Components"), 2.0);
     assert!(harness.query_by_label_contains("friends.csv").is_some());
     keep(&mut harness, "network-file");
+    let commands = copied(&mut harness).expect("commands");
+    for (line, mask) in commands.lines().zip(["diffusion:t=2", "walk:nodes=6", "spd:profile=exp,size=2"]) {
+        let begins = line.starts_with("wgattn graph ") && line.contains("friends.csv");
+        assert!(begins && line.contains(&format!("--mask {mask}")), "{line}");
+    }
     let undone = harness.state().document().settings.networks.network.source.clone();
     assert!(matches!(undone, Source::File(path) if path.ends_with("friends.csv")));
 
@@ -457,6 +462,87 @@ fn every_device_finds_the_row_of_the_oracle_with_and_without_links() {
             assert!(worst < 1e-5, "{device:?} {name} linked {linked}: {worst:.1e} of {most:.1e}");
         }
     }
+}
+
+/// Runs a copied line, with a file for the numbers behind it, and reads them.
+#[cfg(unix)]
+fn ran(command: &str, name: &str) -> Vec<f64> {
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_wgattn")).parent().expect("a folder");
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").expect("a path"));
+    let numbers = file(&format!("{name}.npy"));
+    let line = format!("{command} --raw '{}' --out '{}'", numbers.display(), file("copied.png").display());
+    let out =
+        std::process::Command::new("sh").args(["-c", &line]).env("PATH", path).output().expect("a shell");
+    assert!(out.status.success(), "{line}\n{}", String::from_utf8_lossy(&out.stderr));
+    let arrays = wgattn::arrays::read(&numbers).expect("an array");
+    match &arrays[wgattn::arrays::NPY_NAME].data {
+        wgattn::arrays::ArrayData::F32(row) => row.iter().map(|w| f64::from(*w)).collect(),
+        other => panic!("{}", other.dtype()),
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn the_copied_command_gives_the_row_in_sight() {
+    let mut harness = view("diffusion", WIDE);
+    let mut devices = vec!["cpu".to_string()];
+    devices.extend((0..wgattn::backend::wgpu::adapters().len()).map(|i| i.to_string()));
+    for (device, (name, laplacian)) in devices.iter().flat_map(|d| Laplacian::ALL.map(|l| (d, l))) {
+        let document = harness.state_mut().document_mut();
+        document.settings.device = Device::Named(device.clone());
+        document.query = [100, 31];
+        document.settings.networks.diffusion.laplacian = laplacian;
+        document.settings.networks.diffusion.time = 12.3;
+        settle(&mut harness);
+        let command = copied(&mut harness).unwrap_or_else(|| panic!("{:?}", harness.state().news()));
+        assert!(command.starts_with("wgattn mask diffusion:t=12.3"), "{command}");
+        let (row, ..) = rows(&harness);
+        let said = ran(&command, "diffusion-row");
+        let most = row.iter().copied().fold(0.0, f64::max);
+        let worst = row.iter().zip(&said).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(said.len() == row.len() && worst <= 1e-5 * most, "{device} {name}: {worst:e} of {most}");
+    }
+    assert!(
+        harness.state().news().is_some_and(|news| news.contains("mask alone")),
+        "what is not in it is told"
+    );
+    // Painted obstacles have no words there.
+    let photo = glam::UVec2::new(160, 120);
+    let cuts = &mut harness.state_mut().document_mut().cuts;
+    cuts.obstacles.rectangle(
+        photo,
+        glam::DVec2::ZERO,
+        glam::DVec2::splat(30.0),
+        wgattn::explorer::mask::Paint::Hidden,
+    );
+    settle(&mut harness);
+    assert_eq!(copied(&mut harness), None);
+    assert!(harness.state().news().is_some_and(|news| news.contains("no cuts and links")));
+    keep(&mut harness, "diffusion-not-copied");
+}
+
+#[cfg(unix)]
+#[test]
+fn views_side_by_side_copy_a_line_each() {
+    let views = ["attention", "diffusion", "tree", "compare"].map(String::from).to_vec();
+    let mut harness = open(Options { sources: Vec::new(), views, ..Options::default() }, WIDE);
+    settle(&mut harness);
+    let text = copied(&mut harness).expect("commands");
+    let lines: Vec<&str> = text.lines().collect();
+    let starts = ["wgattn map cat ", "wgattn mask diffusion:t=60 cat ", "wgattn mask tree:rate=0.06 cat "];
+    assert_eq!(lines.len(), starts.len(), "{text}");
+    for start in starts {
+        assert!(lines.iter().any(|line| line.starts_with(start)), "{start}: {text}");
+    }
+    let row = ran(lines.iter().find(|line| line.contains("tree:")).expect("a tree"), "tree-row");
+    let most = row.iter().copied().fold(0.0, f64::max);
+    assert!((most - 1.0).abs() < 1e-6, "the token itself: {most}");
+    // A built-in network has no command; the others still have theirs.
+    harness.state_mut().document_mut().settings.networks.tree.of = TreeOf::Network;
+    settle(&mut harness);
+    assert_eq!(copied(&mut harness).expect("commands").lines().count(), 2);
+    assert!(harness.state().news().is_some_and(|news| news.contains("No command for the rest")));
+    keep(&mut harness, "commands-side-by-side");
 }
 
 #[test]

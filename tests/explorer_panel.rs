@@ -11,6 +11,7 @@ use explorer_support::snapshot;
 use glam::UVec2;
 use std::time::Duration;
 use wgattn::explorer::actions::{self, ACTIONS, Action};
+use wgattn::explorer::keys::{LINES, Line};
 use wgattn::explorer::panel::{PanelFacts, controls};
 use wgattn::explorer::probe;
 use wgattn::explorer::settings::{Device, Fusion, Range, Road, RowForm, Settings, Similarity};
@@ -438,9 +439,10 @@ fn the_help_lists_every_action_with_all_its_keys() {
                 }
             }
             assert!(shell.query_by_label("Head 1 to 9").is_some());
-            for (what, how) in actions::MOUSE.iter().chain(&actions::MASK).chain(&actions::WINDOWS) {
-                assert!(shell.query_all_by_label(what).next().is_some(), "{what}");
-                assert!(shell.query_all_by_label(how).next().is_some(), "{how}");
+            for Line { section, what, how, .. } in LINES {
+                for text in [section, what, how] {
+                    assert!(shell.query_all_by_label(text).next().is_some(), "{text}");
+                }
             }
             picture(&mut shell, &format!("help-{}", name(theme, scale)));
             shell.key_press(egui::Key::Escape);

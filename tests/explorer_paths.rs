@@ -3,10 +3,10 @@
 
 mod explorer_driver;
 
-use eframe::egui::{Event, Key, Modifiers, OutputCommand, vec2};
+use eframe::egui::{Event, Key, Modifiers, vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
-use explorer_driver::{drawn, explorer, file, open, settle};
+use explorer_driver::{copied, drawn, explorer, file, open, settle};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use wgattn::explorer::document::Document;
@@ -138,23 +138,6 @@ fn sessions_name_their_source_from_anywhere() {
     answer(&mut harness, &path.display().to_string());
     let source = Session::load(&path).expect("a session").source.expect("a source");
     assert!(Path::new(&source).is_absolute() && Path::new(&source).is_file(), "{source}");
-}
-
-/// What was copied by Ctrl+Shift+C.
-fn copied(harness: &mut Harness<'_, App>) -> Option<String> {
-    // One event is one frame; what was copied is in the output of that frame alone.
-    harness.event(Event::Key {
-        key: Key::C,
-        physical_key: None,
-        pressed: true,
-        repeat: false,
-        modifiers: Modifiers::COMMAND | Modifiers::SHIFT,
-    });
-    harness.step();
-    harness.output().platform_output.commands.iter().find_map(|command| match command {
-        OutputCommand::CopyText(text) => Some(text.clone()),
-        _ => None,
-    })
 }
 
 #[test]

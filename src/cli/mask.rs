@@ -10,6 +10,7 @@ use crate::attention::{Mask, MaskedAttention};
 use crate::backend::Backend;
 use crate::mask::network::{GraphSpec, MadeMask, NetworkMask, Tokens};
 use crate::mask::{MaskSpec, RelativeTable};
+use crate::source::built_in;
 use crate::vision::grid::{DEFAULT_MAX_TOKENS, DEFAULT_STRIDE, MAX_PATCH, TokenGrid};
 use crate::vision::image::Photo;
 use crate::vision::overlay::{Overlay, OverlayOptions, check_target};
@@ -41,7 +42,7 @@ pub(super) struct Args {
     /// communicability:t=…, walk:nodes=…,lambda=…,normalise=…[,walks=…,seed=…], pagerank:restart=…, steps:p=…,
     /// tree:rate=… or tree:profile=…,size=…, spd:profile=…,size=…[,hops=…]
     mask: AnyMask,
-    /// Picture to paint the weights over
+    /// Picture to paint the weights over; `cat` for the built-in photograph
     picture: Option<PathBuf>,
     /// Rows and columns of tokens, in place of a picture
     #[arg(long, value_name = "ROWSxCOLS", value_parser = parse_grid, conflicts_with = "picture")]
@@ -180,7 +181,10 @@ pub(super) fn run(args: &Args) -> Outcome {
     }
     let (photo, grid, clicks) = match (&args.picture, args.grid) {
         (Some(path), _) => {
-            let photo = Photo::open(path)?;
+            let photo = match path.to_str().is_some_and(built_in::is_meant) {
+                true => built_in::photo()?,
+                false => Photo::open(path)?,
+            };
             let grid =
                 TokenGrid::plan(photo.size(), args.stride.min(MAX_PATCH), args.stride, args.max_tokens)?;
             (photo, grid, args.at.clone())

@@ -1,5 +1,7 @@
-//! Everything that can be done, once: the menu bar, the keyboard and the help window are made from this one list.
+//! Everything that can be done, once: the menu bar, the keyboard and the help window are made from this one list. Keys of single views are
+//! in [`super::keys`].
 
+use super::keys::{self, LINES, Own};
 use super::widgets::small_print;
 use eframe::egui::{self, Context, Event, Key, KeyboardShortcut, Modifiers, RichText, Ui};
 
@@ -32,7 +34,7 @@ pub enum Action {
     ExportSettings,
     /// Moves a slider from end to end and saves what is seen as an animation.
     CaptureSweep,
-    /// Copies the command line that draws the same map.
+    /// Copies the command lines that draw the same.
     CopyCommand,
     /// Saves settings, source and layout.
     SaveSession,
@@ -164,7 +166,7 @@ pub static ACTIONS: &[ActionInfo] = {
         ExportCsv, "Row as CSV…", ["File", "Export"], 2, [], None, "Saves every token's place and values as a table.";
         ExportSettings, "Settings as JSON…", ["File", "Export"], 2, [], None, "Saves all settings.";
         CaptureSweep, "Capture a sweep…", ["File", "Export"], 3, [], None, "Moves a slider from end to end and saves the view as an animated GIF.";
-        CopyCommand, "Copy as command", ["File"], 2, [key(CTRL_SHIFT, Key::C)], None, "Copies the `wgattn map` command that draws this map.";
+        CopyCommand, "Copy as command", ["File"], 2, [key(CTRL_SHIFT, Key::C)], None, "Copies the commands that draw what is in sight.";
         SaveSession, "Save session…", ["File"], 3, [], None, "Saves settings, masks, source and layout.";
         RestoreSession, "Restore session…", ["File"], 3, [], None, "Brings a saved session back.";
         Quit, "Quit", ["File"], 4, [key(CTRL, Key::Q)], None, "Ends the explorer; the session is kept.";
@@ -210,34 +212,6 @@ pub static ACTIONS: &[ActionInfo] = {
         Information, "Adapter and picture", ["Help"], 1, [key(NONE, Key::I)], None, "Tells about the device and the picture.";
     ]
 };
-
-/// What the mouse does that is no action: what, how.
-pub const MOUSE: [(&str, &str); 7] = [
-    ("Choose the query", "Click"),
-    ("Move the picture", "Drag, or drag with Space"),
-    ("Zoom at the pointer", "Wheel"),
-    ("Read the numbers", "Rest the pointer"),
-    ("Reset a slider", "Double-click"),
-    ("Move a slider finely", "Shift and drag"),
-    ("Type a number", "Click the number"),
-];
-
-/// What the tools of the mask view do: what, how.
-pub const MASK: [(&str, &str); 6] = [
-    ("Brush, eraser, rectangle", "Drag"),
-    ("Fill", "Click"),
-    ("Link two regions", "Drag from one to the other"),
-    ("Size of brush and eraser", "[ and ]"),
-    ("Remove the chosen link", "Delete"),
-    ("Give up a stroke or choice", "Esc"),
-];
-
-/// Keys of windows that lie over the views: what, how.
-pub const WINDOWS: [(&str, &str); 3] = [
-    ("Next page of the tour", "Right, Down, Page down"),
-    ("Page of the tour before", "Left, Up, Page up"),
-    ("Close tour, help or path", "Esc"),
-];
 
 impl Action {
     /// What there is to tell about it.
@@ -314,6 +288,9 @@ pub fn key_name(ctx: &Context, key: &KeyboardShortcut) -> String {
             Key::PageDown => "Page down",
             Key::ArrowUp => "Up",
             Key::ArrowDown => "Down",
+            Key::ArrowLeft => "Left",
+            Key::ArrowRight => "Right",
+            Key::Escape => "Esc",
             Key::Minus => "−",
             other => other.symbol_or_name(),
         };
@@ -442,21 +419,32 @@ pub fn held(ctx: &Context) -> Held {
 
 /// The window that lists all keys.
 pub fn help_window(ctx: &Context, open: &mut bool) {
-    if *open && ctx.input_mut(|input| input.consume_key(NONE, Key::Escape)) {
+    if *open && Own::Close.pressed(ctx) {
         *open = false;
     }
     let screen = ctx.content_rect();
     // As many columns as fit beside each other; the lists are about equally long then.
     let columns: &[&[&str]] = match screen.width() {
         w if w >= 1080.0 => &[
-            &["File", "Edit"],
-            &["View", WINDOWS_SECTION],
-            &["Playback", "Help", MOUSE_SECTION, MASK_SECTION],
+            &["File", "Edit", "Help"],
+            &["View", keys::MASK],
+            &["Playback", keys::MOUSE, keys::GRAPHS, keys::WINDOWS],
         ],
-        w if w >= 740.0 => {
-            &[&["File", "Edit", "Help", MASK_SECTION], &["View", "Playback", MOUSE_SECTION, WINDOWS_SECTION]]
-        }
-        _ => &[&["File", "Edit", "View", "Playback", "Help", MOUSE_SECTION, MASK_SECTION, WINDOWS_SECTION]],
+        w if w >= 740.0 => &[
+            &["File", "Edit", "Help", keys::MASK, keys::WINDOWS],
+            &["View", "Playback", keys::MOUSE, keys::GRAPHS],
+        ],
+        _ => &[&[
+            "File",
+            "Edit",
+            "View",
+            "Playback",
+            "Help",
+            keys::MOUSE,
+            keys::MASK,
+            keys::GRAPHS,
+            keys::WINDOWS,
+        ]],
     };
     let height = (screen.height() - 90.0).max(120.0);
     egui::Window::new("Keys and mouse")
@@ -479,21 +467,10 @@ pub fn help_window(ctx: &Context, open: &mut bool) {
         });
 }
 
-/// Titles of sections of the help that are no menus.
-const MOUSE_SECTION: &str = "Mouse";
-const MASK_SECTION: &str = "Mask tools";
-const WINDOWS_SECTION: &str = "Tour and windows";
-
 fn help_section(ui: &mut Ui, section: &str) {
-    let gestures: &[(&str, &str)] = match section {
-        MOUSE_SECTION => &MOUSE,
-        MASK_SECTION => &MASK,
-        WINDOWS_SECTION => &WINDOWS,
-        _ => &[],
-    };
-    if !gestures.is_empty() {
-        let rows = |ui: &mut Ui| gestures.iter().for_each(|(what, how)| help_row(ui, what, how, ""));
-        return help_grid(ui, section, rows);
+    if keys::SECTIONS.contains(&section) {
+        let lines = LINES.iter().filter(|line| line.section == section);
+        return help_grid(ui, section, |ui| lines.for_each(|line| help_row(ui, line.what, line.how, "")));
     }
     help_grid(ui, section, |ui| {
         for info in ACTIONS.iter().filter(|info| info.menu.first() == Some(&section)) {

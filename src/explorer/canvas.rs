@@ -1,5 +1,6 @@
 //! A picture on screen: pan and zoom that all pictures share, and the way from screen to photograph and back.
 
+use super::keys::Own;
 use super::snapshot::Layer;
 use eframe::egui::{self, Pos2, Rect, Sense, Vec2, pos2, vec2};
 use glam::{DVec2, UVec2};
@@ -161,10 +162,10 @@ impl Canvas {
         }
         let scale = self.zoom.unwrap_or(fit);
         self.pictures.push(space);
-        let (space_held, wheel, zooming) =
-            ui.input(|i| (i.key_down(egui::Key::Space), i.smooth_scroll_delta().y, i.zoom_delta()));
+        let (wheel, zooming) = ui.input(|i| (i.smooth_scroll_delta().y, i.zoom_delta()));
         let middle = response.dragged_by(egui::PointerButton::Middle);
-        let left = response.dragged_by(egui::PointerButton::Primary) && (drag == Drag::Pan || space_held);
+        let left = response.dragged_by(egui::PointerButton::Primary)
+            && (drag == Drag::Pan || Own::Grab.held(ui.ctx()));
         if middle || left {
             self.zoom = Some(scale);
             self.centre -= response.drag_delta() / scales(whole, scale);

@@ -1,4 +1,10 @@
-//! The `wgattn map` command that draws the map in sight: for scripts, papers and bug reports.
+//! The commands that draw what is in sight: for scripts, papers and bug reports. `wgattn map` for maps; `graphs` writes those of masks on
+//! graphs.
+
+mod graphs;
+
+pub use graphs::{diffusion_command, tree_command};
+pub(super) use graphs::{network_commands, network_tree_command};
 
 use super::document::Document;
 use super::settings::{Device, Fusion, LandmarkKind, Look, Road, RowForm, Similarity};
@@ -7,6 +13,52 @@ use crate::mask::MaskSpec;
 use crate::numbers::shortest;
 use crate::words::{counted, plural};
 
+/// What is copied, and what there is to tell of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// Command lines.
+    pub lines: Vec<String>,
+    /// Sentences for the user.
+    pub told: String,
+}
+
+/// The picture in sight as the command line names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input {
+    /// File, or word of the built-in one.
+    pub image: String,
+    /// Its number where it is one of many in the file.
+    pub frame: Option<u64>,
+}
+
+/// The command that draws the document's map of the picture in sight.
+///
+/// Errors: as [`map_command`].
+pub(super) fn map(document: &Document, input: &Input) -> Result<Copied, String> {
+    let mut text = map_command(document, &input.image)?;
+    if let Some(frame) = input.frame {
+        text.push_str(&format!(" --frames {frame}..{}", frame + 1));
+    }
+    let look = &document.settings.look;
+    let mut told = told("map", &drawn_otherwise(look));
+    if let Fusion::Head(head) = look.fusion {
+        told.push_str(&format!(" Head {} is --head {head} there, where heads count from 0.", head + 1));
+    }
+    Ok(Copied { lines: vec![text], told })
+}
+
+fn told(what: &str, drawn_otherwise: &[&str]) -> String {
+    match drawn_otherwise {
+        [] => format!("Copied: the command draws this {what}."),
+        other => format!("Copied: same numbers; the command line draws without {}.", other.join(", ")),
+    }
+}
+
+/// Words as a line for the shell.
+fn line(words: &[String]) -> String {
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
 /// The command line that computes the document's map of the picture at `image`, with only those options that differ from
 /// the command's own defaults, quoted for the shell.
 ///
@@ -14,7 +66,7 @@ use crate::words::{counted, plural};
 pub fn map_command(document: &Document, image: &str) -> Result<String, String> {
     let mut words = vec!["wgattn".to_string(), "map".to_string()];
     words.extend(map_arguments(document, image)?);
-    Ok(words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "))
+    Ok(line(&words))
 }
 
 /// The arguments of [`map_command`] behind `wgattn map`, not quoted.

@@ -15,6 +15,7 @@ pub mod document;
 pub mod engine;
 pub mod export;
 pub mod fonts;
+pub mod keys;
 pub mod mask;
 pub mod networks;
 pub mod panel;

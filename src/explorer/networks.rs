@@ -1,8 +1,15 @@
 //! What the views of networks, trees and diffusions have set: where a network comes from, times and rates, nodes that were dragged; and
 //! what was cut and linked on the picture. All of it is saved in sessions and goes through undo.
+//!
+//! `plan` reads or builds the network itself.
+
+mod plan;
+
+pub(super) use plan::{Loader, Plan};
 
 use super::mask::MaskDocument;
 use crate::error::Result;
+use crate::mask::network::{GraphSpec, NetworkMask, NetworkMaskSpec};
 use crate::topology::build::{
     Reach, binary_tree, erdos_renyi, grid, hypercube, preferential, random_tree, ring, small_world, star,
     torus,
@@ -215,7 +222,7 @@ pub struct TreeSettings {
 
 impl Default for TreeSettings {
     fn default() -> Self {
-        Self { of: TreeOf::Picture, rate: 0.06, sensitivity: 20.0, corners: true, by: SweepBy::HeavyPaths }
+        Self { of: TreeOf::Picture, rate: 0.06, sensitivity: 40.0, corners: true, by: SweepBy::HeavyPaths }
     }
 }
 
@@ -225,7 +232,7 @@ impl Default for TreeSettings {
 pub struct DiffusionSettings {
     /// Time t.
     pub time: f64,
-    /// How fast edges grow weak with the difference of colours, which run from 0 to 1.
+    /// How fast edges grow weak with the difference of colours, which are 1 apart from black to white.
     pub sensitivity: f64,
     /// Whether tokens at corners are neighbours, too.
     pub corners: bool,
@@ -240,11 +247,34 @@ impl Default for DiffusionSettings {
     fn default() -> Self {
         Self {
             time: 60.0,
-            sensitivity: 20.0,
+            sensitivity: 40.0,
             corners: true,
             laplacian: Laplacian::Combinatorial,
             tolerance: 1e-4,
         }
+    }
+}
+
+/// Neighbours of a token.
+pub(super) fn reach(corners: bool) -> Reach {
+    if corners { Reach::Corners } else { Reach::Sides }
+}
+
+impl TreeSettings {
+    /// The mask over the picture, as the command line takes it.
+    pub fn mask(&self) -> NetworkMask {
+        let graph = GraphSpec::Image { sensitivity: self.sensitivity, reach: reach(self.corners), cut: 0.0 };
+        NetworkMask { spec: NetworkMaskSpec::Tree { rate: self.rate }, graph }
+    }
+}
+
+impl DiffusionSettings {
+    /// The mask without what was cut and linked, as the command line takes it.
+    pub fn mask(&self) -> NetworkMask {
+        let graph = GraphSpec::Image { sensitivity: self.sensitivity, reach: reach(self.corners), cut: 0.0 };
+        let spec =
+            NetworkMaskSpec::Diffusion { t: self.time, laplacian: self.laplacian, rtol: self.tolerance };
+        NetworkMask { spec, graph }
     }
 }
 

@@ -3,6 +3,7 @@
 use super::canvas::Placed;
 use crate::vision::grid::TokenGrid;
 use crate::vision::image::Photo;
+use crate::vision::scene::token_colours;
 use eframe::egui::Pos2;
 use glam::DVec2;
 use std::sync::Arc;
@@ -28,32 +29,12 @@ impl Shot {
         [self.grid.rows(), self.grid.cols()]
     }
 
-    /// Mean colour of every token, `[token, 3]`, red, green and blue from 0 to 1 as the eye sees steps.
+    /// Mean colour of every token, `[token, 3]` in OKLab: those of the command line, so that both build the same networks.
     ///
     /// Errors: one line for the user.
     pub(super) fn colours(&self) -> Result<Vec<f32>, String> {
         let image = self.photo.working(self.grid.working_size()).map_err(|e| e.to_string())?;
-        // A working pixel is not a photograph's where the grid grew.
-        let side = self.grid.stride().max(1) as usize;
-        let [rows, cols] = self.sides();
-        let mut out = Vec::with_capacity(3 * rows * cols);
-        for row in 0..rows {
-            for col in 0..cols {
-                let (lines, across) = (image.rows(), image.cols());
-                let (y, x) = ((row * side).min(lines - 1), (col * side).min(across - 1));
-                let (end_y, end_x) = ((y + side).min(lines), (x + side).min(across));
-                let mut sum = [0.0_f64; 3];
-                for line in y..end_y {
-                    let samples = &image.samples()[3 * (line * across + x)..3 * (line * across + end_x)];
-                    for pixel in samples.chunks_exact(3) {
-                        sum.iter_mut().zip(pixel).for_each(|(s, p)| *s += f64::from(*p));
-                    }
-                }
-                let count = ((end_y - y) * (end_x - x)).max(1) as f64;
-                out.extend(sum.map(|s| (s / count).max(0.0).powf(1.0 / 2.2) as f32));
-            }
-        }
-        Ok(out)
+        Ok(token_colours(&image, &self.grid))
     }
 }
 

@@ -1,10 +1,11 @@
 //! The guided tour: a window that goes through the pages of all views, sets things up for each, and leaves them to be
 //! played with. The pages come from the list of views.
 
+use super::keys::{ARROWS, Own};
 use super::settings::{Compute, Fusion, Look, Settings};
 use super::views::{TourPage, View};
 use super::widgets::{formula, small_print};
-use eframe::egui::{self, Context, Key, Modifiers, RichText, Ui};
+use eframe::egui::{self, Context, RichText, Ui};
 
 /// A page with the view it is about.
 #[derive(Clone, Debug)]
@@ -84,20 +85,15 @@ impl Tour {
             return;
         }
         let focused = ctx.memory(|memory| memory.focused().is_some());
-        let pressed = |keys: &[Key]| {
-            let one = |key: &Key| ctx.input_mut(|input| input.consume_key(Modifiers::NONE, *key));
-            keys.iter().filter(|key| one(key)).count()
-        };
-        let arrows = if focused { 0 } else { 2 };
-        let next = [Key::ArrowRight, Key::ArrowDown, Key::PageDown];
-        let back = [Key::ArrowLeft, Key::ArrowUp, Key::PageUp];
-        let (next, back) = (pressed(&next[2 - arrows..]), pressed(&back[2 - arrows..]));
-        if next > 0 {
+        let kept: &[egui::Key] = if focused { &ARROWS } else { &[] };
+        let (next, back) =
+            (Own::NextPage.pressed_but_for(ctx, kept), Own::PreviousPage.pressed_but_for(ctx, kept));
+        if next {
             self.at = (self.at + 1).min(pages.saturating_sub(1));
-        } else if back > 0 {
+        } else if back {
             self.at = self.at.saturating_sub(1);
         }
-        self.left = pressed(&[Key::Escape]) > 0;
+        self.left = Own::Close.pressed(ctx);
     }
 
     /// Draws the window, and changes the settings to those of a page when it is turned to.

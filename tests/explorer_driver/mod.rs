@@ -88,3 +88,25 @@ pub(crate) fn click(harness: &mut Harness<'_, App>, at: Pos2, button: PointerBut
     harness.event(press(false));
     harness.step();
 }
+
+/// What was copied by Ctrl+Shift+C.
+pub(crate) fn copied(harness: &mut Harness<'_, App>) -> Option<String> {
+    let key = |pressed| egui::Event::Key {
+        key: egui::Key::C,
+        physical_key: None,
+        pressed,
+        repeat: false,
+        modifiers: Modifiers::COMMAND | Modifiers::SHIFT,
+    };
+    // One event is one frame; what was copied is in the output of that frame alone.
+    harness.event(key(true));
+    harness.step();
+    let copied = harness.output().platform_output.commands.iter().find_map(|command| match command {
+        egui::OutputCommand::CopyText(text) => Some(text.clone()),
+        _ => None,
+    });
+    // A key that stays down only repeats.
+    harness.event(key(false));
+    harness.step();
+    copied
+}

@@ -3,6 +3,7 @@
 //! The library behind the system's dialogs does not tell a dialog that cannot be shown from one that was cancelled. So what
 //! it needs is looked for first, and an answer that comes sooner than a person could give it counts as none.
 
+use crate::explorer::keys::Own;
 use eframe::egui;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -158,9 +159,7 @@ impl Dialogs {
 
     /// Takes the key that closes the field before anything else makes something of it.
     pub(super) fn take_keys(&mut self, ctx: &egui::Context) {
-        let closes =
-            |input: &mut egui::InputState| input.consume_key(egui::Modifiers::NONE, egui::Key::Escape);
-        if self.field.is_some() && ctx.input_mut(closes) {
+        if self.field.is_some() && Own::Close.pressed(ctx) {
             self.field = None;
         }
     }
@@ -290,7 +289,7 @@ impl PathField {
                     typed.request_focus();
                     select_name(ui.ctx(), typed.id, &self.text);
                 }
-                if typed.lost_focus() && ui.input(|i| i.key_pressed(egui::Key::Enter)) {
+                if typed.lost_focus() && Own::Accept.seen(ui.ctx()) {
                     decision = Some(Decision::Accept);
                 }
                 if let Some(error) = &self.error {

@@ -164,39 +164,45 @@ impl App {
     }
 
     fn copy_command(&mut self, ctx: &egui::Context) {
-        let command = self.shown_input().and_then(|(image, frame)| {
-            let mut text = command::map_command(&self.document, &image)?;
-            if let Some(frame) = frame {
-                text.push_str(&format!(" --frames {frame}..{}", frame + 1));
+        let (document, input) = (&self.document, self.shown_input());
+        let (mut lines, mut told, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+        let mut mapped = false;
+        for view in self.layout.visible().into_iter().filter_map(|v| self.views.get(v)) {
+            let copied = match view.command(document, &input) {
+                Some(own) => own,
+                // All other views show the map in their own ways.
+                None if std::mem::replace(&mut mapped, true) => continue,
+                None => input.clone().and_then(|input| command::map(document, &input)),
+            };
+            match copied {
+                Ok(copied) => {
+                    lines.extend(copied.lines);
+                    told.push(copied.told);
+                }
+                Err(why) => missing.push(why),
             }
-            Ok(text)
-        });
-        let text = match command {
-            Ok(text) => text,
-            Err(why) => return self.tell_failure(format!("No command for this: {why}.")),
-        };
-        let look = &self.document.settings.look;
-        let other = command::drawn_otherwise(look);
-        let mut told = match other.is_empty() {
-            true => "Copied: the command draws this map.".to_string(),
-            false => format!("Copied: same numbers; the command line draws without {}.", other.join(", ")),
-        };
-        if let Fusion::Head(head) = look.fusion {
-            told.push_str(&format!(" Head {} is --head {head} there, where heads count from 0.", head + 1));
         }
-        ctx.copy_text(text);
-        self.tell(told);
+        let missing = missing.join("; ");
+        if lines.is_empty() {
+            return self.tell_failure(format!("No command for this: {missing}."));
+        }
+        if !missing.is_empty() {
+            told.push(format!("No command for the rest: {missing}."));
+        }
+        ctx.copy_text(lines.join("\n"));
+        self.tell(told.join(" "));
     }
 
-    /// What `wgattn map` takes for the picture in sight from any folder, and the number of the frame where it is one of many.
+    /// What the command line takes for the picture in sight from any folder.
     ///
     /// Errors: why there is no such thing, to go behind a colon.
-    fn shown_input(&self) -> Result<(String, Option<u64>), String> {
+    fn shown_input(&self) -> Result<command::Input, String> {
+        let input = |image: String, frame| Ok(command::Input { image, frame });
         if self.arrays.is_some() {
             return Err("the map is of arrays, and the command line maps pictures only".into());
         }
         if self.built_in {
-            return Ok((built_in::WORD.into(), None));
+            return input(built_in::WORD.into(), None);
         }
         let photo = self.photo.as_ref().ok_or("there is no picture yet")?;
         let nowhere = || format!("{} lies in no file; save it as a picture and open that one", photo.name());
@@ -206,8 +212,8 @@ impl App {
         let source = self.sources.get(self.source).filter(|source| Path::new(source).is_file());
         // Pictures of folders and of numbered files lie in files of their own; frames of videos do not.
         match source {
-            Some(source) if clip => Ok((source::anywhere(source), Some(self.picture))),
-            _ if Path::new(photo.name()).is_file() => Ok((source::anywhere(photo.name()), None)),
+            Some(source) if clip => input(source::anywhere(source), Some(self.picture)),
+            _ if Path::new(photo.name()).is_file() => input(source::anywhere(photo.name()), None),
             _ => Err(nowhere()),
         }
     }

@@ -18,9 +18,14 @@ mod relative_mask;
 mod schedule;
 mod tree;
 
+#[cfg(test)]
+pub(super) use {network::rows_of as network_rows, tree::grown_over as network_tree};
+
 use super::canvas::Canvas;
+use super::command::{Copied, Input};
+use super::document::Document;
 use super::mask::MaskDocument;
-use super::networks::Cuts;
+use super::networks::{Cuts, Loader};
 use super::settings::Settings;
 use super::snapshot::{Needs, Snapshot};
 use super::textures::Textures;
@@ -91,6 +96,17 @@ pub trait View {
         false
     }
 
+    /// The command line of what it shows, where that is not the map; `input` is the picture in sight.
+    ///
+    /// Errors: what the command line cannot say, in one line for the user.
+    fn command(
+        &self,
+        _document: &Document,
+        _input: &Result<Input, String>,
+    ) -> Option<Result<Copied, String>> {
+        None
+    }
+
     /// Looks again at what it read from files.
     fn reload(&mut self) {}
 
@@ -105,6 +121,7 @@ pub trait View {
 
 /// All views, in the order of the menu.
 pub fn views() -> Vec<Box<dyn View>> {
+    let networks = Arc::<Loader>::default();
     vec![
         Box::new(attention::Attention::default()),
         Box::new(compare::Compare),
@@ -116,8 +133,8 @@ pub fn views() -> Vec<Box<dyn View>> {
         Box::new(mask_topology::MaskTopology::default()),
         Box::<relative_mask::RelativeMask>::default(),
         Box::<diffusion::DiffusionView>::default(),
-        Box::<network::NetworkView>::default(),
-        Box::<tree::TreeView>::default(),
+        Box::new(network::NetworkView::new(Arc::clone(&networks))),
+        Box::new(tree::TreeView::new(networks)),
     ]
 }
 

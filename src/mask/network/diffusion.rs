@@ -34,6 +34,8 @@ pub struct Diffusion {
     plain: Network,
     kind: Kind,
     t: f64,
+    /// Half the width of the spectrum: exp(a (S − 1)) with a = t · pace.
+    pace: f64,
     coefficients: Vec<f64>,
     /// Weights of S beside the diagonal, entry by entry, and those of its transpose if they differ.
     edges: Vec<f32>,
@@ -91,7 +93,7 @@ impl Diffusion {
             Laplacian::Symmetric | Laplacian::RandomWalk => 0.0,
         };
         let diagonal = degrees.iter().map(own).collect();
-        Self::new(network, Kind::Heat(laplacian), (t, 0.5 * t * bound), rtol, entry, diagonal)
+        Self::new(network, Kind::Heat(laplacian), (t, 0.5 * bound), rtol, entry, diagonal)
     }
 
     /// exp(t(A − λ)), where λ bounds the eigenvalues of each component: walks of all lengths, weighted by tᵏ/k!. Loops count.
@@ -106,33 +108,36 @@ impl Diffusion {
             _ => 1.0,
         };
         let diagonal = (0..tokens(&network)).map(own).collect();
-        Self::new(network, Kind::Growth, (t, t * most), rtol, |_, _, w| f64::from(w) / most, diagonal)
+        Self::new(network, Kind::Growth, (t, most), rtol, |_, _, w| f64::from(w) / most, diagonal)
     }
 
     fn new(
         network: Network,
         kind: Kind,
-        (t, a): (f64, f64),
+        (t, pace): (f64, f64),
         rtol: f64,
         entry: impl Fn(u32, u32, f32) -> f64,
         diagonal: Vec<f64>,
     ) -> Result<Self> {
-        let coefficients = coefficients(a, rtol)?;
-        if coefficients.len() > MOST_TERMS as usize {
-            return Err(Error::value(
-                "terms of a diffusion",
-                format!("at most {MOST_TERMS}"),
-                coefficients.len(),
-                "use a shorter time, a larger rtol, or smaller weights",
-            ));
-        }
+        let coefficients = series(t * pace, rtol)?;
         let plain = network.without_loops();
         let edges: Vec<f32> = plain.edges().map(|(i, j, w)| entry(i, j, w) as f32).collect();
         let turned = (kind == Kind::Heat(Laplacian::RandomWalk))
             .then(|| plain.edges().map(|(i, j, w)| entry(j, i, w) as f32).collect());
         let longest = csr::checked(tokens(&plain), plain.starts(), plain.columns(), Some(&edges))?;
         let diagonal = diagonal.into_iter().map(|x| x as f32).collect();
-        Ok(Self { network, plain, kind, t, coefficients, edges, turned, diagonal, longest, grid: None })
+        Ok(Self { network, plain, kind, t, pace, coefficients, edges, turned, diagonal, longest, grid: None })
+    }
+
+    /// Another time and tolerance: S does not depend on them, so that nothing but the coefficients is made anew. After an error all is as it
+    /// was.
+    ///
+    /// Errors: as [`Self::heat`].
+    pub fn set_time(&mut self, t: f64, rtol: f64) -> Result<()> {
+        check_time(t)?;
+        self.coefficients = series(t * self.pace, rtol)?;
+        self.t = t;
+        Ok(())
     }
 
     /// The same diffusion by kernels that know the neighbours of a grid and read no lists.
@@ -363,6 +368,20 @@ pub fn diffuse_on_grid(graph: &mut Graph, x: Tensor, grid: &GridTensors) -> Resu
 /// Tolerance of the oracle.
 const ORACLE: f64 = 1e-14;
 
+/// Coefficients of exp(a (S − 1)).
+fn series(a: f64, rtol: f64) -> Result<Vec<f64>> {
+    let coefficients = coefficients(a, rtol)?;
+    if coefficients.len() > MOST_TERMS as usize {
+        return Err(Error::value(
+            "terms of a diffusion",
+            format!("at most {MOST_TERMS}"),
+            coefficients.len(),
+            "use a shorter time, a larger rtol, or smaller weights",
+        ));
+    }
+    Ok(coefficients)
+}
+
 fn check_time(t: f64) -> Result<()> {
     if t >= 0.0 && t.is_finite() {
         return Ok(());
@@ -382,4 +401,30 @@ fn slot(cols: u32, i: u32, j: u32, reach: Reach) -> Option<usize> {
     let place = |node: u32| ((node / cols) as i32, (node % cols) as i32);
     let ((ri, ci), (rj, cj)) = (place(i), place(j));
     SLOTS[..neighbours(reach) as usize].iter().position(|(down, along)| (ri + down, ci + along) == (rj, cj))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::build::small_world;
+
+    #[test]
+    fn another_time_is_as_if_it_had_been_the_first() {
+        let network = small_world(30, 4, 0.2, 5).expect("a network");
+        let heat = |t, rtol| Diffusion::heat(network.clone(), Laplacian::Symmetric, t, rtol).expect("heat");
+        let growth = |t, rtol| Diffusion::growth(network.clone(), t, rtol).expect("growth");
+        for (mut kept, anew) in [(heat(1.0, 1e-6), heat(7.5, 1e-3)), (growth(1.0, 1e-6), growth(7.5, 1e-3))] {
+            let before = (kept.coefficients.clone(), kept.time());
+            for (t, rtol) in [(-1.0, 1e-3), (f64::NAN, 1e-3), (1.0, 0.0), (1e12, 1e-3)] {
+                assert!(kept.set_time(t, rtol).is_err(), "{t} {rtol}");
+                assert_eq!((kept.coefficients.clone(), kept.time()), before, "all is as it was");
+            }
+            kept.set_time(7.5, 1e-3).expect("another time");
+            assert_eq!((&kept.coefficients, kept.time()), (&anew.coefficients, anew.time()));
+            assert_eq!(
+                (kept.describe(), kept.row(3).expect("a row")),
+                (anew.describe(), anew.row(3).expect("a row"))
+            );
+        }
+    }
 }

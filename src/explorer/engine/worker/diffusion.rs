@@ -6,16 +6,15 @@ use crate::backend::TimingSource;
 use crate::error::Result;
 use crate::explorer::engine::Request;
 use crate::explorer::engine::machine::Machine;
-use crate::explorer::networks::{Cuts, DiffusionSettings};
+use crate::explorer::networks::{Cuts, DiffusionSettings, reach};
 use crate::explorer::settings::Device;
 use crate::explorer::snapshot::Diffused;
 use crate::explorer::tokens::Shot;
 use crate::graph::Graph;
-use crate::mask::network::Diffusion;
+use crate::mask::network::{Diffusion, Tokens};
 use crate::mask::operator::MaskOperator as _;
 use crate::tensor::{DType, HostTensor};
-use crate::topology::Network;
-use crate::topology::build::{Picture, Reach};
+use crate::topology::{Laplacian, Network};
 use crate::vision::scene::narrow;
 use std::sync::Arc;
 
@@ -49,11 +48,21 @@ type Found = (Key, Arc<std::result::Result<Diffused, String>>);
 /// A network with obstacles and links, and which tokens are obstacles.
 type Cut = (Arc<Network>, Arc<Vec<bool>>);
 
+/// An operator and what its matrix was made of: another time needs no other matrix.
+#[derive(Debug)]
+struct Made {
+    network: Arc<Network>,
+    laplacian: Laplacian,
+    linked: bool,
+    mask: Diffusion,
+}
+
 /// Networks and the row, kept until what they depend on changes.
 #[derive(Debug, Default)]
 pub(super) struct Diffusions {
     plain: Option<(NetworkKey, Arc<Network>)>,
     cut: Option<(NetworkKey, Cuts, Cut)>,
+    made: Option<Made>,
     found: Option<Found>,
     count: u64,
 }
@@ -86,9 +95,8 @@ impl Diffusions {
             _ => {
                 let colours = shot.colours()?;
                 let [rows, cols] = shot.sides();
-                let picture = Picture::new(&colours, rows, cols).map_err(told)?;
-                let network = picture.network(reach(settings), settings.sensitivity as f32).map_err(told)?;
-                let network = Arc::new(network);
+                let tokens = Tokens { rows, cols, colours: Some(&colours) };
+                let network = Arc::new(settings.mask().graph.network(&tokens).map_err(told)?);
                 self.plain = Some((of.clone(), Arc::clone(&network)));
                 network
             }
@@ -104,16 +112,50 @@ impl Diffusions {
         self.cut = Some((of, key.cuts.clone(), (Arc::clone(&network), Arc::clone(&blocked))));
         Ok((network, blocked))
     }
-}
 
-fn reach(settings: &DiffusionSettings) -> Reach {
-    if settings.corners { Reach::Corners } else { Reach::Sides }
+    fn diffuse(
+        &mut self,
+        machine: &Machine,
+        key: &Key,
+        number: u64,
+        watch: &mut dyn FnMut(usize, usize) -> bool,
+    ) -> std::result::Result<Diffused, Stop> {
+        let cut = self.network(key).map_err(Stop::Failed)?;
+        let mask = self.operator(key, &cut)?;
+        run(machine, key, mask, cut, number, watch)
+    }
+
+    /// The operator on that network.
+    fn operator(&mut self, key: &Key, (network, blocked): &Cut) -> Result<&Diffusion> {
+        let (settings, linked) = (&key.settings, is_linked(key, blocked));
+        let fits = |made: &Made| {
+            Arc::ptr_eq(&made.network, network)
+                && (made.laplacian, made.linked) == (settings.laplacian, linked)
+        };
+        let made = match self.made.take().filter(fits) {
+            Some(mut made) => {
+                made.mask.set_time(settings.time, settings.tolerance)?;
+                made
+            }
+            None => Made {
+                network: Arc::clone(network),
+                laplacian: settings.laplacian,
+                linked,
+                mask: operator(network, key, linked)?,
+            },
+        };
+        Ok(&self.made.insert(made).mask)
+    }
 }
 
 /// Links between tokens that are no obstacles: they reach over those, but not onto one.
 fn links(cuts: &Cuts, shot: &Shot, blocked: &[bool]) -> Vec<(u32, u32, f32)> {
     let open = |(a, b): &(u32, u32)| !blocked[*a as usize] && !blocked[*b as usize];
     cuts.linked(&shot.grid).into_iter().filter(open).map(|(a, b)| (a, b, LINK)).collect()
+}
+
+fn is_linked(key: &Key, blocked: &[bool]) -> bool {
+    !links(&key.cuts, &key.shot, blocked).is_empty()
 }
 
 /// The operator, by the stencil of the grid where no link leads elsewhere.
@@ -124,7 +166,7 @@ fn operator(network: &Network, key: &Key, linked: bool) -> Result<Diffusion> {
         return Ok(mask);
     }
     let [rows, cols] = key.shot.sides();
-    mask.on_grid(narrow("grid rows", rows)?, narrow("grid columns", cols)?, reach(settings))
+    mask.on_grid(narrow("grid rows", rows)?, narrow("grid columns", cols)?, reach(settings.corners))
 }
 
 impl Worker {
@@ -150,14 +192,11 @@ impl Worker {
         let machine = self.machine()?;
         self.diffusions.count += 1;
         let number = self.diffusions.count;
-        let found = match self.diffusions.network(&key) {
-            Ok((network, blocked)) => match run(&machine, &key, network, blocked, number, watch) {
-                Ok(diffused) => Ok(diffused),
-                // The map itself is there: what cannot diffuse is no failure of it.
-                Err(Stop::Failed(why)) => Err(why),
-                Err(other) => return Err(other),
-            },
-            Err(why) => Err(why),
+        let found = match self.diffusions.diffuse(&machine, &key, number, watch) {
+            Ok(diffused) => Ok(diffused),
+            // The map itself is there: what cannot diffuse is no failure of it.
+            Err(Stop::Failed(why)) => Err(why),
+            Err(other) => return Err(other),
         };
         self.diffusions.found = Some((key, Arc::new(found)));
         Ok(())
@@ -167,13 +206,12 @@ impl Worker {
 fn run(
     machine: &Machine,
     key: &Key,
-    network: Arc<Network>,
-    blocked: Arc<Vec<bool>>,
+    mask: &Diffusion,
+    (network, blocked): Cut,
     number: u64,
     watch: &mut dyn FnMut(usize, usize) -> bool,
 ) -> std::result::Result<Diffused, Stop> {
-    let linked = !links(&key.cuts, &key.shot, &blocked).is_empty();
-    let mask = operator(&network, key, linked)?;
+    let linked = is_linked(key, &blocked);
     let tokens = narrow("tokens", network.nodes())?;
     let mut graph = Graph::new("diffusion");
     let x = graph.input("one at the query", [1, 1, tokens, 1], DType::F32);
@@ -186,8 +224,8 @@ fn run(
     let one = (0..tokens).map(|i| if i == key.query { 1.0 } else { 0.0 }).collect();
     stage.program().write(x, &HostTensor::f32([1, 1, tokens, 1], one)?)?;
     let Some(timings) = stage.run(watch)? else { return Err(Stop::GaveWay) };
-    // Below the tolerance a truncated series may be a little negative; masks are not.
-    let row: Vec<f32> = stage.program().read(out)?.to_f32().into_iter().map(|x| x.max(0.0)).collect();
+    // As it is, though below the tolerance a truncated series may be a little negative: the command line's row is the same.
+    let row = stage.program().read(out)?.to_f32();
     let measured: f64 = timings.steps.iter().map(|step| step.seconds).sum();
     let on_device = timings.source == TimingSource::Timestamp && measured > 0.0;
     Ok(Diffused {
@@ -209,11 +247,15 @@ fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::cpu::CpuBackend;
+    use crate::backend::wgpu::{Options, WgpuBackend, adapters};
     use crate::explorer::mask::Paint;
-    use crate::topology::Laplacian;
+    use crate::mask::network::NetworkMask;
     use crate::vision::grid::TokenGrid;
     use crate::vision::image::Photo;
+    use crate::vision::scene::{mask_rows, token_colours};
     use glam::{DVec2, UVec2};
+    use std::time::Instant;
 
     fn key(change: impl FnOnce(&mut Key)) -> Key {
         // Dark at the left, bright at the right.
@@ -232,8 +274,11 @@ mod tests {
     }
 
     fn found(key: &Key) -> Diffused {
-        let (network, blocked) = Diffusions::default().network(key).expect("a network");
-        run(&Machine::Cpu, key, network, blocked, 1, &mut |_, _| true).expect("a row")
+        found_by(&mut Diffusions::default(), key)
+    }
+
+    fn found_by(diffusions: &mut Diffusions, key: &Key) -> Diffused {
+        diffusions.diffuse(&Machine::Cpu, key, 1, &mut |_, _| true).expect("a row")
     }
 
     fn sum(row: &[f32], which: impl Fn(usize) -> bool) -> f64 {
@@ -254,6 +299,105 @@ mod tests {
             }
             let total = sum(&found.row, |_| true);
             assert!(laplacian == Laplacian::Symmetric || (total - 1.0).abs() < 1e-4, "{name}: {total}");
+        }
+    }
+
+    /// A picture with colours in it, whose size no stride divides, reduced to keep to few tokens or not.
+    fn coloured(max_tokens: usize) -> Key {
+        let (width, height) = (61, 43);
+        let colour = |i: u32| [(i % width * 4) as u8, (i / width * 5) as u8, (i * i % 251) as u8];
+        let bytes: Vec<u8> = (0..width * height).flat_map(colour).collect();
+        let size = UVec2::new(width, height);
+        key(|key| {
+            key.shot.photo = Arc::new(Photo::from_rgb8("colours", width, height, bytes).expect("a picture"));
+            key.shot.grid = TokenGrid::plan(size, 8, 4, max_tokens).expect("a grid");
+            key.query = key.shot.grid.token_at(UVec2::new(30, 20)).expect("a token") as u32;
+        })
+    }
+
+    #[test]
+    fn rows_are_those_of_the_command_line() {
+        for max_tokens in [1000, 60] {
+            for (name, laplacian) in Laplacian::ALL {
+                let mut key = coloured(max_tokens);
+                key.settings.laplacian = laplacian;
+                let found = found(&key);
+                let (photo, grid) = (&key.shot.photo, &key.shot.grid);
+                let colours = token_colours(&photo.working(grid.working_size()).expect("reduced"), grid);
+                let [rows, cols] = key.shot.sides();
+                let tokens = Tokens { rows, cols, colours: Some(&colours) };
+                // By way of its words, as the command line has it.
+                let mask = key.settings.mask();
+                let spec = mask.spec.to_string().parse().expect("a mask");
+                let graph = mask.graph.to_string().parse().expect("a graph");
+                let made = NetworkMask { spec, graph }.operator(&tokens).expect("a mask");
+                let said = mask_rows(&CpuBackend, &made, &[key.query]).expect("a row").rows;
+                let most = said[0].iter().copied().fold(0.0, f32::max);
+                let worst = found.row.iter().zip(&said[0]).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+                assert!(worst <= 1e-5 * most, "{name}, {} tokens: {worst:e} of {most}", grid.tokens());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_kept_for_another_time_gives_the_same_row() {
+        let mut kept = Diffusions::default();
+        for (name, laplacian) in Laplacian::ALL {
+            for (time, tolerance, linked) in
+                [(20.0, 1e-6, false), (3.0, 1e-3, false), (50.0, 1e-6, true), (0.0, 1e-6, true)]
+            {
+                let key = key(|key| {
+                    (key.settings.laplacian, key.settings.time, key.settings.tolerance) =
+                        (laplacian, time, tolerance);
+                    key.cuts.links = if linked { vec![[[4, 4], [60, 40]]] } else { Vec::new() };
+                });
+                let (again, anew) = (found_by(&mut kept, &key), found(&key));
+                let what = format!("{name} t = {time} linked {linked}");
+                assert_eq!(
+                    (again.row, again.terms, again.stencil),
+                    (anew.row, anew.terms, !linked),
+                    "{what}"
+                );
+            }
+        }
+        // What cannot be leaves nothing behind that could be taken for it.
+        let wrong = key(|key| key.settings.time = -1.0);
+        assert!(kept.diffuse(&Machine::Cpu, &wrong, 1, &mut |_, _| true).is_err());
+        let right = key(|_| {});
+        assert_eq!(found_by(&mut kept, &right).row, found(&right).row);
+    }
+
+    /// Prints what a change of t costs where every pixel of the built-in photograph is a token. No assertion on times: machines differ.
+    #[test]
+    fn times_of_a_change_of_t() {
+        let photo = Arc::new(crate::source::built_in::photo().expect("the photograph"));
+        let grid = TokenGrid::plan(photo.size(), 8, 1, 1_000_000).expect("a grid");
+        let mut key = key(|key| {
+            (key.shot.photo, key.shot.grid) = (photo, grid);
+            (key.query, key.settings) = (451 * 96 + 214, DiffusionSettings::default());
+        });
+        let milliseconds = |since: Instant| format!("{:.0} ms", 1e3 * since.elapsed().as_secs_f64());
+        for adapter in adapters().iter().take(1) {
+            let backend = WgpuBackend::on_adapter(adapter, Options::default()).expect("a device");
+            let (machine, mut diffusions) = (Machine::Wgpu(backend, false), Diffusions::default());
+            for (number, time) in [60.0, 61.0, 62.0, 62.1].into_iter().enumerate() {
+                key.settings.time = time;
+                let since = Instant::now();
+                let cut = diffusions.network(&key).expect("a network");
+                let mask = diffusions.operator(&key, &cut).expect("an operator");
+                let made = milliseconds(since);
+                let mut recorded = None;
+                let mut watch = |_, _| {
+                    recorded.get_or_insert_with(|| milliseconds(since));
+                    true
+                };
+                let found = run(&machine, &key, mask, cut, number as u64, &mut watch).expect("a row");
+                let all = milliseconds(since);
+                println!(
+                    "{}, t = {time}, K = {}: operator after {made}, recorded after {recorded:?}, row after {all}",
+                    found.device, found.terms
+                );
+            }
         }
     }
 

@@ -3,11 +3,12 @@
 use super::super::mask_topology::gesture::trail;
 use super::link_colour;
 use crate::explorer::canvas::Placed;
+use crate::explorer::keys::Own;
 use crate::explorer::mask::Paint;
 use crate::explorer::networks::Cuts;
 use crate::explorer::theme;
 use crate::explorer::widgets::{self, Number};
-use eframe::egui::{self, Color32, CursorIcon, Key, Modifiers, PointerButton, Stroke, vec2};
+use eframe::egui::{self, Color32, CursorIcon, PointerButton, Stroke, vec2};
 use glam::{DVec2, UVec2};
 
 /// What the left button does on the picture.
@@ -47,21 +48,21 @@ impl Hand {
     }
 
     /// Keys that work while the view is on screen and no text is typed.
-    pub(super) fn keys(&mut self, ui: &egui::Ui, _: &mut Cuts, photo: UVec2) {
+    pub(super) fn keys(&mut self, ui: &egui::Ui, photo: UVec2) {
         if ui.ctx().text_edit_focused() {
             return;
         }
-        let pressed = |key| ui.input_mut(|i| i.consume_key(Modifiers::NONE, key));
+        let ctx = ui.ctx();
         if matches!(self.tool, Tool::Cut | Tool::Erase) {
             let (now, most) = (self.brush(photo), f64::from(photo.max_element().max(1)));
-            if pressed(Key::OpenBracket) {
+            if Own::Less.pressed(ctx) {
                 self.brush = Some((now / 1.25).floor().max(1.0));
             }
-            if pressed(Key::CloseBracket) {
+            if Own::More.pressed(ctx) {
                 self.brush = Some((now * 1.25).ceil().min(most));
             }
         }
-        if self.link.is_some() && pressed(Key::Escape) {
+        if self.link.is_some() && Own::GiveUp.pressed(ctx) {
             (self.link, self.dragging) = (None, false);
         }
     }
@@ -131,7 +132,7 @@ impl Hand {
         let (places, up) = trail(ui, busy);
         let mut places = places.into_iter().map(|at| placed.to_place(at));
         let radius = self.brush(placed.size) / 2.0;
-        let begins = pressed && mine && !ui.input(|i| i.key_down(Key::Space));
+        let begins = pressed && mine && !Own::Grab.held(ui.ctx());
         match self.tool {
             Tool::Query => {}
             Tool::Cut | Tool::Erase => {

@@ -11,6 +11,8 @@ use super::picture::{bar_of, caption, draw_marker, grid_rect, note, shot, show_l
 use super::plots::{self, Series};
 use super::{TourPage, View, ViewContext};
 use crate::explorer::canvas::{Drag, Placed, WHOLE};
+use crate::explorer::command::{self, Copied, Input};
+use crate::explorer::document::Document;
 use crate::explorer::networks::{DiffusionSettings, limits};
 use crate::explorer::settings::Settings;
 use crate::explorer::snapshot::{Diffused, Needs};
@@ -71,7 +73,7 @@ impl View for DiffusionView {
         let settings = &mut context.settings.networks.diffusion;
         time(ui, &mut settings.time, usual.time, 0.1..=10_000.0);
         let number = Number::along(0.0..=100.0, usual.sensitivity).limits(limits::SENSITIVITY);
-        let hover = "How fast edges grow weak with the difference of colours: their weight is exp(−sensitivity · difference).";
+        let hover = "How fast edges grow weak with the difference of colours, which is 1 from black to white: their weight is exp(−sensitivity · difference).";
         widgets::slider(ui, "Sensitivity", hover, &mut settings.sensitivity, &number);
         let neighbours = [
             widgets::Choice::new(false, "4", "Tokens side by side."),
@@ -86,6 +88,10 @@ impl View for DiffusionView {
         Needs { diffusion: true, ..Needs::default() }
     }
 
+    fn command(&self, document: &Document, input: &Result<Input, String>) -> Option<Result<Copied, String>> {
+        Some(input.clone().and_then(|input| command::diffusion_command(document, &input)))
+    }
+
     fn ui(&mut self, ui: &mut egui::Ui, context: &mut ViewContext<'_>) {
         let space = ui.available_rect_before_wrap();
         ui.allocate_rect(space, egui::Sense::hover());
@@ -96,7 +102,7 @@ impl View for DiffusionView {
             Some(Ok(shot)) => shot,
         };
         let photo = shot.grid.photo_size();
-        self.hand.keys(ui, context.cuts, photo);
+        self.hand.keys(ui, photo);
         keys(ui, &mut context.settings.networks.diffusion.time);
         let narrow = space.width() < ROOMY;
         let bar = if narrow { 60.0 } else { 34.0 };

@@ -2,9 +2,10 @@
 
 use super::{MaskTopology, Tool, links};
 use crate::explorer::canvas::Placed;
+use crate::explorer::keys::Own;
 use crate::explorer::mask::{Link, region_of};
 use crate::explorer::views::ViewContext;
-use eframe::egui::{self, Event, Key, PointerButton, Pos2};
+use eframe::egui::{self, Event, PointerButton, Pos2};
 use glam::DVec2;
 
 /// What was begun with the left button, in photograph pixels.
@@ -57,7 +58,7 @@ impl MaskTopology {
         let response = &placed.response;
         let mine = response.is_pointer_button_down_on() || response.clicked();
         let mut places = places.into_iter().map(|at| placed.to_place(at));
-        let begins = self.gesture.is_none() && pressed && mine && !ui.input(|i| i.key_down(Key::Space));
+        let begins = self.gesture.is_none() && pressed && mine && !Own::Grab.held(ui.ctx());
         if begins && let Some(at) = places.next() {
             self.gesture = Some(self.begin(placed, context, at));
         }

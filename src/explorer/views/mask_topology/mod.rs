@@ -12,13 +12,14 @@ mod toolbar;
 
 use super::{TourPage, View, ViewContext, picture};
 use crate::explorer::canvas::{Drag, Placed};
+use crate::explorer::keys::Own;
 use crate::explorer::mask::{Link, Paint};
 use crate::explorer::settings::Settings;
 use crate::explorer::snapshot::LayerId;
 use crate::explorer::theme;
 use crate::numbers::{grouped, percent};
 use crate::words::plural;
-use eframe::egui::{self, Color32, CursorIcon, Key, Rect, Stroke, StrokeKind, TextStyle, pos2, vec2};
+use eframe::egui::{self, Color32, CursorIcon, Rect, Stroke, StrokeKind, TextStyle, pos2, vec2};
 use gesture::Gesture;
 use glam::UVec2;
 use overlay::Overlay;
@@ -90,9 +91,9 @@ impl MaskTopology {
         if ui.ctx().text_edit_focused() {
             return;
         }
-        let pressed = |key| ui.input_mut(|i| i.consume_key(egui::Modifiers::NONE, key));
+        let ctx = ui.ctx();
         if matches!(self.tool, Tool::Brush | Tool::Eraser) {
-            let (smaller, larger) = (pressed(Key::OpenBracket), pressed(Key::CloseBracket));
+            let (smaller, larger) = (Own::Less.pressed(ctx), Own::More.pressed(ctx));
             let now = self.brush(photo);
             let most = f64::from(photo.max_element().max(1));
             if smaller {
@@ -103,12 +104,12 @@ impl MaskTopology {
             }
         }
         if let Some((a, b)) = self.selected
-            && (pressed(Key::Delete) || pressed(Key::Backspace))
+            && Own::Remove.pressed(ctx)
         {
             context.mask.unlink(a, b);
             self.selected = None;
         }
-        if (self.gesture.is_some() || self.selected.is_some()) && pressed(Key::Escape) {
+        if (self.gesture.is_some() || self.selected.is_some()) && Own::GiveUp.pressed(ctx) {
             self.gesture = self.gesture.is_some().then_some(Gesture::Spent);
             self.selected = None;
         }
@@ -185,7 +186,7 @@ impl MaskTopology {
     }
 
     fn cursor(&self, ui: &egui::Ui, placed: &Placed) {
-        let moving = ui.input(|i| i.key_down(Key::Space))
+        let moving = Own::Grab.held(ui.ctx())
             || placed.response.dragged_by(egui::PointerButton::Middle)
             || (self.tool == Tool::Query && placed.response.dragged());
         if placed.response.contains_pointer() || self.gesture.is_some() {

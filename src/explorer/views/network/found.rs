@@ -1,32 +1,13 @@
-//! What the view of a network shows, worked out on a thread of its own: the network and its places, three rows, steps through time.
+//! What the view of a network shows, worked out on a thread of its own: three rows, and steps through time.
 //!
 //! Every part is kept until what it depends on changes: a slider of t does not lay the nodes out again.
 
-use crate::explorer::networks::{MOST_NODES, NetworkSettings, Source};
+use crate::explorer::networks::{Loader, NetworkSettings, Plan};
 use crate::topology::chebyshev::Series;
 use crate::topology::integrate::Scheme;
-use crate::topology::{Laplacian, Network, Statistics, distance, kernel, layout, read, spectrum};
-use crate::words::counted;
-use std::path::Path;
+use crate::topology::{Laplacian, Network, distance, kernel, spectrum};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// A network ready to be looked at.
-#[derive(Debug)]
-pub(in crate::explorer::views) struct Plan {
-    /// As it is.
-    pub(in crate::explorer::views) network: Network,
-    /// With every edge both ways, as diffusions need it.
-    pub(in crate::explorer::views) both: Network,
-    /// Names of the nodes; empty where there are none.
-    pub(in crate::explorer::views) names: Vec<String>,
-    /// Places `[n]`, edges about 1 long, y downwards.
-    pub(in crate::explorer::views) places: Vec<[f32; 2]>,
-    /// Figures.
-    pub(in crate::explorer::views) statistics: Statistics,
-    /// Whether the file gives places.
-    pub(in crate::explorer::views) given: bool,
-}
 
 /// A row of the clicked node.
 #[derive(Clone, Debug)]
@@ -74,49 +55,39 @@ pub(super) struct Found {
     pub(super) steps: Arc<Steps>,
 }
 
-/// What places do not depend on is left out of it.
-type PlanKey = (Source, u32, bool);
-type NormsKey = (PlanKey, u32, u64);
-type StepsKey = (PlanKey, u32, u64, Laplacian, u32);
+type NormsKey = (u32, u64);
+type StepsKey = (u32, u64, Laplacian, u32);
 
 /// Keeps what was found before.
 #[derive(Default)]
 pub(super) struct Finder {
-    plan: Option<(PlanKey, Arc<Plan>)>,
+    loader: Arc<Loader>,
+    plan: Option<Arc<Plan>>,
     norms: Option<(NormsKey, Arc<Vec<f64>>)>,
     steps: Option<(StepsKey, Arc<Steps>)>,
-    generation: u64,
 }
 
 /// Question of the view: what is set, and a number that grows when files are to be read again.
 pub(super) type Question = (NetworkSettings, u64);
 
 impl Finder {
+    pub(super) fn new(loader: Arc<Loader>) -> Self {
+        Self { loader, ..Self::default() }
+    }
+
     /// Answers it; `None` where it was told to stop.
     pub(super) fn answer(
         &mut self,
         (settings, generation): &Question,
         go_on: &dyn Fn() -> bool,
     ) -> Option<Result<Found, String>> {
-        if *generation != self.generation {
-            (self.plan, self.generation) = (None, *generation);
-        }
-        let key = plan_key(settings);
-        let plan = match &self.plan {
-            Some((found, plan)) if *found == key => Arc::clone(plan),
-            _ => {
-                let plan = match plan(settings, go_on) {
-                    Ok(plan) => Arc::new(plan),
-                    Err(why) => return go_on().then_some(Err(why)),
-                };
-                if !go_on() {
-                    return None;
-                }
-                self.plan = Some((key.clone(), Arc::clone(&plan)));
-                (self.norms, self.steps) = (None, None);
-                plan
-            }
+        let plan = match self.loader.plan(settings, *generation, go_on)? {
+            Ok(plan) => plan,
+            Err(why) => return Some(Err(why)),
         };
+        if self.plan.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &plan)) {
+            *self = Self { plan: Some(Arc::clone(&plan)), ..Self::new(Arc::clone(&self.loader)) };
+        }
         let last = (plan.network.nodes() as u32).saturating_sub(1);
         let query = settings.query.min(last);
         let (heat, facts) = match timed(|| heat(&plan, settings, query)) {
@@ -127,7 +98,7 @@ impl Finder {
         let walk = Row { weights: walk?, took };
         let (path, took) = timed(|| path(&plan, settings, query));
         let path = Row { weights: path, took };
-        let steps_key = (key, query, settings.time.to_bits(), settings.laplacian, settings.steps);
+        let steps_key = (query, settings.time.to_bits(), settings.laplacian, settings.steps);
         let steps = match &self.steps {
             Some((found, steps)) if *found == steps_key => Arc::clone(steps),
             _ => {
@@ -147,7 +118,7 @@ impl Finder {
         query: u32,
         go_on: &dyn Fn() -> bool,
     ) -> Option<Result<Vec<f64>, String>> {
-        let key = (plan_key(settings), settings.walk, settings.discount.to_bits());
+        let key = (settings.walk, settings.discount.to_bits());
         let norms = match &self.norms {
             Some((found, norms)) if *found == key => Arc::clone(norms),
             _ => {
@@ -180,11 +151,6 @@ impl Finder {
     }
 }
 
-fn plan_key(settings: &NetworkSettings) -> PlanKey {
-    let nodes = if matches!(settings.source, Source::Built(_)) { settings.nodes } else { 0 };
-    (settings.source.clone(), nodes, settings.arrange)
-}
-
 fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let since = Instant::now();
     let value = work();
@@ -193,62 +159,6 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
 
 fn unit(n: usize, at: u32) -> Vec<f64> {
     (0..n).map(|i| if i == at as usize { 1.0 } else { 0.0 }).collect()
-}
-
-/// Builds or reads the network, and finds places.
-pub(in crate::explorer::views) fn plan(
-    settings: &NetworkSettings,
-    go_on: &dyn Fn() -> bool,
-) -> Result<Plan, String> {
-    let (network, names, given) = match &settings.source {
-        Source::Built(shape) => {
-            (shape.network(settings.nodes).map_err(|e| e.to_string())?, Vec::new(), Vec::new())
-        }
-        Source::File(path) => {
-            let loaded = read::read(Path::new(path), &read::Options::default()).or_else(|numbered| {
-                // Names are no numbers: an edge list may have either.
-                let named = read::Options { numbering: read::Numbering::Names, ..read::Options::default() };
-                read::read(Path::new(path), &named).map_err(|_| numbered)
-            });
-            let loaded = loaded.map_err(|e| e.to_string())?;
-            (loaded.network, loaded.names, loaded.places)
-        }
-    };
-    let n = network.nodes();
-    if n == 0 {
-        return Err("There is no node in it: nothing to show.".into());
-    }
-    if n > MOST_NODES {
-        return Err(format!(
-            "{} are too many to draw: up to {MOST_NODES} are shown here; `wgattn graph` tells of larger ones",
-            counted(n, "node", "nodes")
-        ));
-    }
-    let statistics = network.statistics();
-    let both = if statistics.undirected { network.clone() } else { network.symmetrised() };
-    let has_places = given.len() == n;
-    let places = match has_places && !settings.arrange {
-        true => flat(&given),
-        // Large networks get fewer steps: the beginning is near enough.
-        false => {
-            let steps = (layout::USUAL_STEPS * 800 / n.max(1)).clamp(30, layout::USUAL_STEPS);
-            layout::by_forces(&network, steps, go_on)
-        }
-    };
-    Ok(Plan { network, both, names, places, statistics, given: has_places })
-}
-
-/// Places of a file in the plane, y downwards, seen a little from the side and above where there are three; scaled like those by forces.
-fn flat(places: &[[f32; 3]]) -> Vec<[f32; 2]> {
-    let flat: Vec<[f32; 2]> = places.iter().map(|[x, y, z]| [x + 0.45 * z, -(y + 0.3 * z)]).collect();
-    let end = |a: usize, most: bool| {
-        flat.iter().map(|p| p[a]).reduce(|x, y| if most { x.max(y) } else { x.min(y) }).unwrap_or(0.0)
-    };
-    let (low, high) = ([end(0, false), end(1, false)], [end(0, true), end(1, true)]);
-    let wide = (high[0] - low[0]).max(high[1] - low[1]);
-    let scale = if wide > 0.0 { (places.len() as f32).sqrt() / wide } else { 1.0 };
-    let place = |p: &[f32; 2]| [0, 1].map(|a| (p[a] - 0.5 * (low[a] + high[a])) * scale);
-    flat.iter().map(place).collect()
 }
 
 /// The query's row of exp(−tL).
@@ -265,8 +175,6 @@ fn heat(plan: &Plan, settings: &NetworkSettings, query: u32) -> Result<(Vec<f64>
                 row.iter_mut().zip(degrees).for_each(|(x, d)| *x *= d / own);
             }
         }
-        // Below the tolerance a truncated series may be a little negative; masks are not.
-        row.iter_mut().for_each(|x| *x = x.max(0.0));
         let rest = series.coefficients.iter().map(|c| (1.0 - c.iter().sum::<f64>()).max(0.0));
         let facts = HeatFacts {
             terms: series.degree(),
@@ -363,10 +271,17 @@ fn steps(plan: &Plan, settings: &NetworkSettings, query: u32, go_on: &dyn Fn() -
     Some(out)
 }
 
+/// The three rows of a question, for tests of what gives the same.
+#[cfg(test)]
+pub(in crate::explorer) fn rows_of(settings: &NetworkSettings) -> Vec<Vec<f64>> {
+    let found = Finder::default().answer(&(settings.clone(), 0), &|| true).expect("nothing stops it");
+    found.expect("it is found").rows.into_iter().map(|row| row.weights.expect("a row")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::explorer::networks::Shape;
+    use crate::explorer::networks::{Shape, Source};
     use crate::topology::kernel::{Normalisation, walk_features};
 
     fn found(settings: &NetworkSettings) -> Found {
@@ -425,7 +340,5 @@ mod tests {
         let settings = NetworkSettings { source: missing, ..Default::default() };
         let answer = Finder::default().answer(&(settings, 0), &|| true).expect("an answer");
         assert!(answer.expect_err("no file").contains("/nowhere/at/all.mtx"));
-        let flat = flat(&[[0.0, 0.0, 0.0], [2.0, 4.0, 0.0]]);
-        assert!(flat[0][1] > flat[1][1], "what is high stands above");
     }
 }

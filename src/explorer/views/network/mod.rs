@@ -3,21 +3,27 @@
 //!
 //! `found` works everything out on a thread of its own, `stage` draws nodes and edges and takes the pointer, `plot` shows errors by steps.
 
-pub(super) mod found;
+mod found;
 mod plot;
 pub(super) mod stage;
+
+#[cfg(test)]
+pub(in crate::explorer) use found::rows_of;
 
 use super::edges;
 use super::picture::{bar_of, caption, note};
 use super::plots;
 use super::{TourPage, View, ViewContext};
 use crate::explorer::background::Background;
-use crate::explorer::networks::{NetworkSettings, Shape, Source, limits};
+use crate::explorer::command::{self, Copied, Input};
+use crate::explorer::document::Document;
+use crate::explorer::keys::Own;
+use crate::explorer::networks::{Loader, NetworkSettings, Shape, Source, limits};
 use crate::explorer::settings::Settings;
 use crate::explorer::widgets::{self, Choice, Number};
 use crate::numbers::{grouped, seconds, significant};
 use crate::topology::Laplacian;
-use eframe::egui::{self, Key, Modifiers, Pos2, Rect, Vec2, pos2, vec2};
+use eframe::egui::{self, Pos2, Rect, Vec2, pos2, vec2};
 use found::{Finder, Found, Question};
 use stage::{Deed, Stage};
 use std::path::Path;
@@ -59,9 +65,10 @@ pub(super) struct NetworkView {
     laid: Option<(Source, u32, bool)>,
 }
 
-impl Default for NetworkView {
-    fn default() -> Self {
-        let mut finder = Finder::default();
+impl NetworkView {
+    /// Networks come from the loader, which other views may share.
+    pub(super) fn new(loader: Arc<Loader>) -> Self {
+        let mut finder = Finder::new(loader);
         Self {
             part: Part::default(),
             work: Background::new(Box::new(move |question, go_on| finder.answer(question, go_on))),
@@ -138,6 +145,13 @@ impl View for NetworkView {
         self.work.is_busy()
     }
 
+    fn command(&self, document: &Document, _: &Result<Input, String>) -> Option<Result<Copied, String>> {
+        Some(match self.settled() {
+            Ok(found) => command::network_commands(document, &found.plan),
+            Err(why) => Err(why),
+        })
+    }
+
     fn reload(&mut self) {
         self.generation += 1;
     }
@@ -201,11 +215,10 @@ pub(super) fn keys(ui: &egui::Ui, value: &mut f64) {
     if ui.ctx().text_edit_focused() {
         return;
     }
-    let pressed = |key| ui.input_mut(|i| i.consume_key(Modifiers::NONE, key));
-    if pressed(Key::OpenBracket) {
+    if Own::Less.pressed(ui.ctx()) {
         *value = (*value / 1.25).max(1e-3);
     }
-    if pressed(Key::CloseBracket) {
+    if Own::More.pressed(ui.ctx()) {
         *value = (*value * 1.25).clamp(1e-3, *limits::TIME.end());
     }
 }
@@ -294,6 +307,17 @@ pub(super) fn tabs<T: PartialEq + Copy>(
 }
 
 impl NetworkView {
+    /// What is in sight, where it is that of the present settings.
+    ///
+    /// Errors: why there is none, to go behind a colon.
+    fn settled(&self) -> Result<&Arc<Found>, String> {
+        if let Some(why) = self.work.failure() {
+            return Err(why.into());
+        }
+        let found = self.work.shown().filter(|_| !self.work.is_busy());
+        found.ok_or_else(|| "the network is on its way still: try again".into())
+    }
+
     /// Panels above, figures and steps through time below.
     fn everything(
         &mut self,

@@ -1,6 +1,6 @@
 //! A network on screen: where nodes lie, moved and zoomed alike in all panels, and what the pointer does to them.
 
-use super::found::Plan;
+use crate::explorer::networks::Plan;
 use crate::explorer::views::edges::{self, Lines};
 use crate::numbers::significant;
 use eframe::egui::{self, Color32, Pos2, Rect, Sense, Vec2, pos2, vec2};

@@ -1,9 +1,8 @@
 //! A tree and its two sweeps: which nodes are done after how many parts, and what they hold.
 
-use crate::explorer::networks::{NetworkSettings, SweepBy, TreeSettings};
+use crate::explorer::networks::{Loader, NetworkSettings, Plan, SweepBy, TreeSettings, reach};
 use crate::explorer::tokens::Shot;
-use crate::explorer::views::network::found::{Plan, plan};
-use crate::topology::build::{Extreme, Picture, Reach, spanning_forest};
+use crate::topology::build::{Extreme, Picture, spanning_forest};
 use crate::topology::tree::{HeavyPaths, oracle};
 use crate::topology::{Forest, NONE};
 use std::sync::Arc;
@@ -35,7 +34,7 @@ pub(super) struct Trunk {
     pub(super) paths: HeavyPaths,
     pub(super) depths: Vec<u32>,
     /// The network it spans, where it is none of a picture.
-    pub(super) plan: Option<Plan>,
+    pub(super) plan: Option<Arc<Plan>>,
 }
 
 /// Answer.
@@ -56,11 +55,16 @@ pub(super) struct Found {
 /// Keeps the tree until what it depends on changes.
 #[derive(Default)]
 pub(super) struct Finder {
+    loader: Arc<Loader>,
     trunk: Option<(Question, Arc<Trunk>)>,
     count: u64,
 }
 
 impl Finder {
+    pub(super) fn new(loader: Arc<Loader>) -> Self {
+        Self { loader, ..Self::default() }
+    }
+
     pub(super) fn answer(
         &mut self,
         asked: &Question,
@@ -76,7 +80,7 @@ impl Finder {
         let trunk = match &self.trunk {
             Some((found, trunk)) if *found == key => Arc::clone(trunk),
             _ => {
-                let made = grow(asked, go_on);
+                let made = self.grow(asked, go_on)?;
                 if !go_on() {
                     return None;
                 }
@@ -102,33 +106,48 @@ impl Finder {
         let number = self.count;
         Some(Ok(Found { trunk, ground: asked.ground.clone(), query, row, up, number, rate }))
     }
+
+    /// `None` where it was told to stop.
+    fn grow(&self, asked: &Question, go_on: &dyn Fn() -> bool) -> Option<Result<Trunk, String>> {
+        let (forest, plan) = match &asked.ground {
+            Ground::Picture(shot) => (over_picture(shot, &asked.settings), None),
+            Ground::Network(network) => match self.loader.plan(network, asked.generation, go_on)? {
+                Ok(plan) => (over_network(&plan), Some(plan)),
+                Err(why) => (Err(why), None),
+            },
+        };
+        Some(forest.map(|forest| Trunk {
+            paths: HeavyPaths::new(&forest),
+            depths: forest.depths(),
+            forest,
+            plan,
+        }))
+    }
 }
 
-fn grow(asked: &Question, go_on: &dyn Fn() -> bool) -> Result<Trunk, String> {
-    let settings = &asked.settings;
-    let told = |e: crate::error::Error| e.to_string();
-    let (forest, plan) = match &asked.ground {
-        Ground::Picture(shot) => {
-            let tokens = shot.grid.tokens();
-            if tokens > MOST_TOKENS {
-                return Err(format!(
-                    "{tokens} tokens are too many for this view: up to {MOST_TOKENS}; choose a larger stride"
-                ));
-            }
-            let [rows, cols] = shot.sides();
-            let colours = shot.colours()?;
-            let reach = if settings.corners { Reach::Corners } else { Reach::Sides };
-            let picture = Picture::new(&colours, rows, cols).map_err(told)?;
-            (picture.tree(reach, 1.0, settings.sensitivity as f32).map_err(told)?, None)
-        }
-        Ground::Network(network) => {
-            let plan = plan(network, go_on)?;
-            let spanning = spanning_forest(&plan.both, Extreme::Most).map_err(told)?;
-            // Weights say how near nodes are, not how far: every edge counts as one step.
-            (Forest::from_parents(spanning.parents(), None).map_err(told)?, Some(plan))
-        }
-    };
-    Ok(Trunk { paths: HeavyPaths::new(&forest), depths: forest.depths(), forest, plan })
+fn told(error: crate::error::Error) -> String {
+    error.to_string()
+}
+
+/// The tree over the tokens of a picture.
+fn over_picture(shot: &Shot, settings: &TreeSettings) -> Result<Forest, String> {
+    let tokens = shot.grid.tokens();
+    if tokens > MOST_TOKENS {
+        return Err(format!(
+            "{tokens} tokens are too many for this view: up to {MOST_TOKENS}; choose a larger stride"
+        ));
+    }
+    let [rows, cols] = shot.sides();
+    let colours = shot.colours()?;
+    let picture = Picture::new(&colours, rows, cols).map_err(told)?;
+    picture.tree(reach(settings.corners), 1.0, settings.sensitivity as f32).map_err(told)
+}
+
+/// The tree over a network.
+pub(in crate::explorer) fn over_network(plan: &Plan) -> Result<Forest, String> {
+    let spanning = spanning_forest(&plan.both, Extreme::Most).map_err(told)?;
+    // Weights say how near nodes are, not how far: every edge counts as one step.
+    Forest::from_parents(spanning.parents(), None).map_err(told)
 }
 
 /// Where a sweep is.
@@ -252,7 +271,12 @@ impl Parts<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::cpu::CpuBackend;
     use crate::explorer::networks::{Shape, Source, TreeOf};
+    use crate::mask::network::{NetworkMask, Tokens};
+    use crate::vision::grid::TokenGrid;
+    use crate::vision::image::Photo;
+    use crate::vision::scene::{mask_rows, token_colours};
 
     fn found(nodes: u32, query: u32) -> Found {
         let network =
@@ -294,6 +318,34 @@ mod tests {
                 assert_eq!((works(1..=up), works(up + 1..=up + down)), (1, 1), "{by:?} {child}");
             }
             assert!((0..=up + down).all(|step| !parts.words(step).is_empty()));
+        }
+    }
+
+    #[test]
+    fn the_row_over_a_picture_is_that_of_the_command_line() {
+        let (width, height) = (45, 37);
+        let colour = |i: u32| [(i % width * 5) as u8, (i / width * 6) as u8, (i * i % 251) as u8];
+        let bytes: Vec<u8> = (0..width * height).flat_map(colour).collect();
+        let photo = Arc::new(Photo::from_rgb8("colours", width, height, bytes).expect("a picture"));
+        let grid = TokenGrid::plan(photo.size(), 8, 4, 1000).expect("a grid");
+        let colours = token_colours(&photo.working(grid.working_size()).expect("whole"), &grid);
+        let tokens = Tokens { rows: grid.rows(), cols: grid.cols(), colours: Some(&colours) };
+        let shot = Shot { photo, grid: grid.clone() };
+        for corners in [false, true] {
+            let settings = TreeSettings { corners, ..TreeSettings::default() };
+            let mask = settings.mask();
+            let asked =
+                Question { ground: Ground::Picture(shot.clone()), settings, query: 50, generation: 0 };
+            let found =
+                Finder::default().answer(&asked, &|| true).expect("nothing stops it").expect("a tree");
+            let spec = mask.spec.to_string().parse().expect("a mask");
+            let graph = mask.graph.to_string().parse().expect("a graph");
+            let made = NetworkMask { spec, graph }.operator(&tokens).expect("a mask");
+            let said = mask_rows(&CpuBackend, &made, &[50]).expect("a row").rows;
+            for (t, (a, b)) in found.row.iter().zip(&said[0]).enumerate() {
+                // The largest weight is the token's own, 1.
+                assert!((a - f64::from(*b)).abs() < 1e-5, "{t}: {a} {b}");
+            }
         }
     }
 

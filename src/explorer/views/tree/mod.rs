@@ -5,6 +5,9 @@
 
 mod found;
 
+#[cfg(test)]
+pub(in crate::explorer) use found::over_network as grown_over;
+
 use super::edges::{self, Cells, Lines};
 use super::network::stage::{self, Deed, Lens, Stage};
 use super::network::{child, column, source, tabs};
@@ -13,12 +16,15 @@ use super::plots::{self, Series};
 use super::{TourPage, View, ViewContext};
 use crate::explorer::background::Background;
 use crate::explorer::canvas::{Drag, Placed, WHOLE};
-use crate::explorer::networks::{NetworkSettings, SweepBy, TreeOf, TreeSettings, limits};
+use crate::explorer::command::{self, Copied, Input};
+use crate::explorer::document::Document;
+use crate::explorer::keys::Own;
+use crate::explorer::networks::{Loader, NetworkSettings, SweepBy, TreeOf, TreeSettings, limits};
 use crate::explorer::settings::Settings;
 use crate::explorer::tokens::{self, Shot};
 use crate::explorer::widgets::{self, Choice, Number};
 use crate::numbers::{grouped, significant};
-use eframe::egui::{self, Color32, Key, Modifiers, Pos2, Rect, Vec2, vec2};
+use eframe::egui::{self, Color32, Pos2, Rect, Vec2, vec2};
 use found::{Finder, Found, Ground, Parts, Question};
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,9 +60,10 @@ pub(super) struct TreeView {
     cells: [Cells; 2],
 }
 
-impl Default for TreeView {
-    fn default() -> Self {
-        let mut finder = Finder::default();
+impl TreeView {
+    /// Networks come from the loader, which other views may share.
+    pub(super) fn new(loader: Arc<Loader>) -> Self {
+        let mut finder = Finder::new(loader);
         Self {
             part: Part::default(),
             work: Background::new(Box::new(move |asked, go_on| finder.answer(asked, go_on))),
@@ -112,7 +119,7 @@ impl View for TreeView {
             TreeOf::Picture => {
                 let usual = TreeSettings::default().sensitivity;
                 let number = Number::along(0.0..=100.0, usual).limits(limits::SENSITIVITY);
-                let hover = "Length that a full difference of colour adds to an edge; tokens side by side are 1 apart.";
+                let hover = "Length that the difference of black and white adds to an edge; tokens side by side are 1 apart.";
                 widgets::slider(ui, "Sensitivity", hover, &mut tree.sensitivity, &number);
                 let hover = "Tokens that touch at a corner may be joined, too.";
                 widgets::switch(ui, "Corners", hover, &mut tree.corners);
@@ -133,6 +140,18 @@ impl View for TreeView {
 
     fn is_busy(&self) -> bool {
         self.work.is_busy()
+    }
+
+    fn command(&self, document: &Document, input: &Result<Input, String>) -> Option<Result<Copied, String>> {
+        if document.settings.networks.tree.of == TreeOf::Picture {
+            return Some(input.clone().and_then(|input| command::tree_command(document, &input)));
+        }
+        let found = self.work.shown().filter(|_| !self.work.is_busy());
+        Some(match (self.work.failure(), found.and_then(|found| found.trunk.plan.as_ref())) {
+            (Some(why), _) => Err(why.into()),
+            (None, Some(plan)) => command::network_tree_command(document, plan),
+            (None, None) => Err("the tree is on its way still: try again".into()),
+        })
     }
 
     fn reload(&mut self) {
@@ -234,14 +253,13 @@ impl TreeView {
         if ui.ctx().text_edit_focused() {
             return;
         }
-        let pressed = |key| ui.input_mut(|i| i.consume_key(Modifiers::NONE, key));
-        if pressed(Key::P) {
+        if Own::Play.pressed(ui.ctx()) {
             self.toggle(ui, parts);
         }
-        if pressed(Key::J) {
+        if Own::PartBack.pressed(ui.ctx()) {
             (self.step, self.due) = (Some(self.at(parts).saturating_sub(1)), None);
         }
-        if pressed(Key::K) {
+        if Own::PartOn.pressed(ui.ctx()) {
             self.due = None;
             self.go(self.at(parts) + 1, parts);
         }

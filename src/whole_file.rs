@@ -46,10 +46,17 @@ impl Pending {
     }
 }
 
-/// Refuses what cannot become a file, before any work is done for it: a folder, or a file in a folder that is not there.
+/// Refuses what cannot become a file, before any work is done for it: a folder, a device, or a file in a folder that is not there.
 pub(crate) fn check_target(target: &Path) -> io::Result<()> {
     if target.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
+    }
+    // A device or a pipe would not be written but replaced.
+    if fs::metadata(target).is_ok_and(|found| !found.is_file()) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is a device or a pipe, not an ordinary file",
+        ));
     }
     let folder = parent(target);
     match folder.is_dir() {
@@ -116,6 +123,21 @@ mod tests {
         write_whole(&target, |mut file| file.write_all(b"new")).unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"new");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn devices_are_not_replaced() {
+        let folder = folder("device");
+        let link = folder.join("null.npy");
+        let _ = fs::remove_file(&link);
+        std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+        for target in [&link, Path::new("/dev/null")] {
+            let message = write_whole(target, |_| Ok(())).unwrap_err().to_string();
+            assert!(message.contains("not an ordinary file"), "{message}");
+        }
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
         fs::remove_dir_all(folder).unwrap();
     }
 

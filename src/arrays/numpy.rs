@@ -145,7 +145,7 @@ pub(super) fn write_npy_file(file: &File, array: &Array) -> io::Result<()> {
 }
 
 pub(super) fn write_npz(file: &File, arrays: &BTreeMap<String, Array>) -> io::Result<()> {
-    let mut archive = ZipWriter::new(BufWriter::new(file));
+    let mut archive = ZipWriter::new(Held { file: BufWriter::new(file), error: None });
     for (name, array) in arrays {
         let bytes = array.data.len() * array.data.element_bytes();
         // Stored, as np.savez does: floats hardly deflate. A fixed date: equal arrays give equal files.
@@ -156,7 +156,46 @@ pub(super) fn write_npz(file: &File, arrays: &BTreeMap<String, Array>) -> io::Re
         archive.start_file(npyz::npz::file_name_from_array_name(name), options)?;
         write_npy(&mut archive, array)?;
     }
-    archive.finish()?.flush()
+    let mut held = archive.finish()?;
+    held.file.flush()?;
+    held.error.map_or(Ok(()), Err)
+}
+
+/// A file whose first error is kept for the end: an archive that is dropped half way would print one of its own.
+struct Held<'a> {
+    file: BufWriter<&'a File>,
+    error: Option<io::Error>,
+}
+
+impl Held<'_> {
+    fn keep<T: Default>(&mut self, outcome: io::Result<T>, otherwise: T) -> io::Result<T> {
+        outcome.or_else(|error| {
+            self.error.get_or_insert(error);
+            Ok(otherwise)
+        })
+    }
+}
+
+impl Write for Held<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.error.is_some() {
+            return Ok(bytes.len());
+        }
+        let outcome = self.file.write(bytes);
+        self.keep(outcome, bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let outcome = self.file.flush();
+        self.keep(outcome, ())
+    }
+}
+
+impl io::Seek for Held<'_> {
+    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
+        let outcome = self.file.seek(to);
+        self.keep(outcome, 0)
+    }
 }
 
 fn write_npy(writer: &mut impl Write, array: &Array) -> io::Result<()> {

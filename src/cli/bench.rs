@@ -60,6 +60,22 @@ fn progress(text: &str) {
     }
 }
 
+/// Refuses options that a table of its own would not look at.
+fn refuse(args: &Args, what: &str, tokens: bool) -> Outcome {
+    let given = [
+        ("--variant", args.variant.is_some()),
+        ("--case", args.case.is_some()),
+        ("--csv", args.csv.is_some()),
+        ("--tokens", tokens && !args.tokens.is_empty()),
+    ];
+    match given.iter().find(|(_, given)| *given) {
+        Some((name, _)) => Err(Failure(format!(
+            "{name}: has no meaning for `bench {what}`, whose sizes are its own; leave it out, or give --json"
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// Runs the subcommand.
 pub(super) fn run(args: &Args) -> Outcome {
     if args.filter.as_deref() == Some("scaling") {
@@ -69,6 +85,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         return masked(args);
     }
     if args.filter.as_deref() == Some("graph") {
+        refuse(args, "graph", true)?;
         return graphs::run(args);
     }
     let cases = bench::select(args.filter.as_deref(), args.case.as_deref());

@@ -31,7 +31,7 @@ pub(super) struct Args {
     /// Picture to write: nodes as dots, edges as lines; places are the file's, or found by forces
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Pixels along the picture's sides
+    /// Pixels along the sides of the drawing; a mask's bar of colours stands beside it
     #[arg(long, default_value_t = 900, requires = "out")]
     size: u32,
     /// Colour nodes by a row of this mask: diffusion:t=…, communicability:t=…, walk:nodes=…,lambda=…, pagerank:restart=…, steps:p=…,
@@ -73,7 +73,9 @@ fn node_of(loaded: &Loaded, asked: &str, one_based: bool) -> Result<u32, Failure
             None => String::new(),
         };
         let last = n - 1 + first;
-        Failure(format!("--node {asked}: expected a number from {first} to {last}{names}"))
+        Failure(format!(
+            "--node {asked}: expected a number from {first} to {last}{names}; correct it, or see what the file holds without --node"
+        ))
     })
 }
 

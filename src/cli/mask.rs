@@ -14,7 +14,7 @@ use crate::source::built_in;
 use crate::vision::grid::{DEFAULT_MAX_TOKENS, DEFAULT_STRIDE, MAX_PATCH, TokenGrid};
 use crate::vision::image::Photo;
 use crate::vision::overlay::{Overlay, OverlayOptions, check_target};
-use crate::vision::scene::{Weighed, mask_rows, token_colours};
+use crate::vision::scene::{Weighed, mask_rows, mask_rows_untimed, token_colours};
 use crate::words::counted;
 use glam::UVec2;
 use serde_json::json;
@@ -40,7 +40,8 @@ pub(super) struct Args {
     /// toeplitz:PROFILE[,size=…][,distance=l1|l2|linf][,torus][,causal] with
     /// PROFILE one of exp, gauss, window, inverse, triangle. Along the edges of a graph: diffusion:t=…[,laplacian=…][,rtol=…],
     /// communicability:t=…, walk:nodes=…,lambda=…,normalise=…[,walks=…,seed=…], pagerank:restart=…, steps:p=…,
-    /// tree:rate=… or tree:profile=…,size=…, spd:profile=…,size=…[,hops=…]
+    /// tree:rate=… or tree:profile=…,size=… (gauss, window and triangle count steps, the others lengths),
+    /// spd:profile=…,size=…[,hops=…]
     mask: AnyMask,
     /// Picture to paint the weights over; `cat` for the built-in photograph
     picture: Option<PathBuf>,
@@ -164,9 +165,19 @@ impl Source {
     fn matrix(&self, tokens: u32) -> Result<Vec<f32>, Failure> {
         let all: Vec<u32> = (0..tokens).collect();
         let mut matrix = Vec::with_capacity(all.len() * all.len());
-        for queries in all.chunks((GO / all.len().max(1)).max(1)) {
-            matrix.extend(self.rows(queries, tokens)?.0);
+        let step = (GO / all.len().max(1)).max(1);
+        let bar =
+            indicatif::ProgressBar::new(all.len().div_ceil(step) as u64).with_message("rows of the matrix");
+        for queries in all.chunks(step) {
+            match self {
+                Self::Network { made, backend, .. } => {
+                    matrix.extend(mask_rows_untimed(backend.as_ref(), made, queries)?.concat());
+                }
+                Self::Table { .. } => matrix.extend(self.rows(queries, tokens)?.0),
+            }
+            bar.inc(1);
         }
+        bar.finish_and_clear();
         Ok(matrix)
     }
 }

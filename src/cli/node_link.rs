@@ -14,6 +14,11 @@ use tiny_skia::{Color, FillRule, LineCap, Paint, Path, PathBuilder, Pixmap, Stro
 const MARGIN: f32 = 0.06;
 /// Most nodes that are named in the picture.
 const NAMED: usize = 64;
+/// Longest name.
+const LETTERS: usize = 14;
+/// Nodes up to which places are found with all steps, and the fewest steps.
+const FULL_STEPS: usize = 10_000;
+const FEWEST_STEPS: usize = 8;
 /// Nodes without a mask.
 const PLAIN: [u8; 3] = [58, 96, 130];
 const INK: [u8; 3] = [20, 20, 20];
@@ -42,8 +47,8 @@ pub(super) fn draw(
     canvas.fill(Color::WHITE);
     let places = on_paper(&seen_places(loaded), size as f32);
     // Dots cover about a tenth of the paper, within what an eye can tell apart.
-    let radius = (size as f32 * (0.03 / n.max(1) as f32).sqrt()).clamp(0.8, 0.016 * size as f32);
-    let line = (radius / 5.0).clamp(0.4, 0.0025 * size as f32);
+    let radius = (size as f32 * (0.03 / n.max(1) as f32).sqrt()).min(0.016 * size as f32).max(0.8);
+    let line = (radius / 5.0).min(0.0025 * size as f32).max(0.4);
     edges(&mut canvas, network, &places, line, radius);
 
     let scale = row.map(|row| ValueScale::choose(row.weights, &OverlayOptions::default(), notices));
@@ -96,8 +101,11 @@ struct Place {
 
 /// Places as they are looked at, y downwards.
 fn seen_places(loaded: &Loaded) -> Vec<Place> {
-    if loaded.places.len() != loaded.network.nodes() || loaded.places.is_empty() {
-        let places = layout::by_forces(&loaded.network, layout::USUAL_STEPS, || true);
+    let n = loaded.network.nodes();
+    if loaded.places.len() != n || loaded.places.is_empty() {
+        // Large networks get fewer steps: each costs n log n, and their beginning is most of what is seen.
+        let steps = (layout::USUAL_STEPS * FULL_STEPS / n.max(1)).clamp(FEWEST_STEPS, layout::USUAL_STEPS);
+        let places = layout::by_forces(&loaded.network, steps, || true);
         return places.into_iter().map(|[x, y]| Place { x, y, depth: 0.0 }).collect();
     }
     if loaded.dimensions < 3 {
@@ -131,22 +139,33 @@ fn on_paper(places: &[Place], size: f32) -> Vec<Place> {
 
 /// Lines from pale to dark by weight, the strongest last.
 fn edges(canvas: &mut Pixmap, network: &Network, places: &[Place], line: f32, radius: f32) {
-    /// Shades of grey, each drawn as one path.
+    /// Shades of grey.
     const SHADES: usize = 8;
+    /// Lines of one path: its time grows with the square of what it holds.
+    const TOGETHER: usize = 64;
+    // Hairlines are drawn much faster, and many lines must be thin to be told apart.
+    const MANY: usize = 8192;
+    let line = if network.entries() > MANY { line.min(1.0) } else { line };
     let one_way = !network.is_symmetric();
     let most = network.edges().map(|e| e.2.abs()).fold(0.0_f32, f32::max);
     let depth = places
         .iter()
         .map(|p| p.depth)
         .fold((f32::INFINITY, f32::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
-    let mut shades: Vec<PathBuilder> = vec![PathBuilder::new(); SHADES];
+    let mut shades: Vec<Vec<PathBuilder>> = vec![Vec::new(); SHADES];
+    let mut count = [0_usize; SHADES];
     for (i, j, weight) in network.edges().filter(|(i, j, _)| i != j && (one_way || i < j)) {
         let (a, b) = (places[i as usize], places[j as usize]);
         let strength = if most > 0.0 { (weight.abs() / most).sqrt() } else { 1.0 };
         let near =
             if depth.1 > depth.0 { (0.5 * (a.depth + b.depth) - depth.0) / (depth.1 - depth.0) } else { 1.0 };
         let shade = ((0.15 + 0.85 * strength * near) * (SHADES - 1) as f32).round() as usize;
-        let path = &mut shades[shade.min(SHADES - 1)];
+        let shade = shade.min(SHADES - 1);
+        if count[shade].is_multiple_of(TOGETHER) {
+            shades[shade].push(PathBuilder::new());
+        }
+        count[shade] += 1;
+        let Some(path) = shades[shade].last_mut() else { continue };
         path.move_to(a.x, a.y);
         path.line_to(b.x, b.y);
         if one_way {
@@ -154,10 +173,19 @@ fn edges(canvas: &mut Pixmap, network: &Network, places: &[Place], line: f32, ra
         }
     }
     let stroke = Stroke { width: line, line_cap: LineCap::Round, ..Stroke::default() };
-    for (shade, path) in shades.into_iter().enumerate() {
+    // Where many lines cross, each darkens the paper a little.
+    let lines = count.iter().sum::<usize>().max(1) as f32;
+    let cover = (8.0 * canvas.width() as f32 / (line * lines)).clamp(0.08, 1.0);
+    let paths = shades
+        .into_iter()
+        .enumerate()
+        .flat_map(|(shade, list)| list.into_iter().map(move |path| (shade, path)));
+    for (shade, path) in paths {
         let Some(path) = path.finish() else { continue };
         let grey = (225.0 - 150.0 * shade as f32 / (SHADES - 1) as f32) as u8;
-        canvas.stroke_path(&path, &ink([grey; 3]), &stroke, Transform::identity(), None);
+        let mut paint = ink([grey; 3]);
+        paint.set_color_rgba8(grey, grey, grey, (255.0 * cover) as u8);
+        canvas.stroke_path(&path, &paint, &stroke, Transform::identity(), None);
     }
 }
 
@@ -194,7 +222,10 @@ fn dot(canvas: &mut Pixmap, (x, y): (f32, f32), radius: f32, colour: [u8; 3]) {
 fn names(picture: &mut RgbImage, loaded: &Loaded, places: &[Place], radius: f32) {
     let scale = (picture.width() / 450).max(1);
     for (i, place) in places.iter().enumerate() {
-        let name = loaded.names.get(i).cloned().unwrap_or_else(|| i.to_string());
+        let mut name = loaded.names.get(i).cloned().unwrap_or_else(|| i.to_string());
+        if name.chars().count() > LETTERS {
+            name = name.chars().take(LETTERS - 2).chain("..".chars()).collect();
+        }
         let wide = 8 * scale * name.chars().count() as u32;
         let right = place.x + radius + 3.0 * scale as f32;
         // Left of the dot where the paper ends.

@@ -42,7 +42,7 @@ impl Network {
                 format!("network of {user}"),
                 "undirected, the same weight both ways".to_string(),
                 format!("{w} for {i} → {j} and {} for {j} → {i}", self.between(j, i)),
-                "symmetrise it first (`Network::symmetrised`), or declare its file symmetric or undirected",
+                "take its edges both ways: `Network::symmetrised`, no --directed, or a file that is declared symmetric or undirected",
             )),
         }
     }

@@ -207,6 +207,10 @@ pub fn check_target(path: &Path) -> Result<ImageFormat, OverlayError> {
     if path.is_dir() {
         return Err(OverlayError::Write { path: shown, reason: "it is a folder".to_owned() });
     }
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        let reason = "it is a device or a pipe, not an ordinary file".to_owned();
+        return Err(OverlayError::Write { path: shown, reason });
+    }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if !folder.is_dir() {
         let reason = format!("there is no folder {}", folder.display());

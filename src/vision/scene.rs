@@ -221,6 +221,21 @@ pub struct Weighed {
 ///
 /// Errors: tokens that are not there, a failing device.
 pub fn mask_rows(backend: &dyn Backend, made: &MadeMask, tokens: &[u32]) -> Result<Weighed, Error> {
+    weigh(backend, made, tokens, true)
+}
+
+/// The same without a time, in one run.
+///
+/// Errors: as [`mask_rows`].
+pub fn mask_rows_untimed(
+    backend: &dyn Backend,
+    made: &MadeMask,
+    tokens: &[u32],
+) -> Result<Vec<Vec<f32>>, Error> {
+    Ok(weigh(backend, made, tokens, false)?.rows)
+}
+
+fn weigh(backend: &dyn Backend, made: &MadeMask, tokens: &[u32], timed: bool) -> Result<Weighed, Error> {
     let (n, r) = (made.operator.tokens(), narrow("queries", tokens.len())?);
     let mut graph = Graph::new("mask rows");
     let ones = graph.input("clicked tokens", [1, 1, n, r], DType::F32);
@@ -237,9 +252,11 @@ pub fn mask_rows(backend: &dyn Backend, made: &MadeMask, tokens: &[u32]) -> Resu
     }
     program.write(ones, &HostTensor::f32([1, 1, n, r], numbers)?)?;
     // The first run compiles shaders.
-    program.run()?;
-    program.set_profiling(true);
-    let timings = program.run()?;
+    let mut timings = program.run()?;
+    if timed {
+        program.set_profiling(true);
+        timings = program.run()?;
+    }
     let passes = timings.steps.len();
     let seconds = match timings.steps.iter().map(|s| s.seconds).sum::<f64>() {
         sum if sum > 0.0 => sum,

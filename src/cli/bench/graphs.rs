@@ -1,18 +1,18 @@
 //! `wgattn bench graph`: what masks on graphs and trees cost, against the device's own bound and over the number of nodes.
 //!
-//! Four tables: a step of diffusion on a grid and on sparse rows; the diffusion of one clicked pixel over a picture, at three sizes; trees
-//! from 10⁴ to 10⁶ nodes; a general function of the distance in trees. Everything is made up here, so that any machine measures the same.
+//! Five tables: a step of diffusion on a grid and on sparse rows; the diffusion of one clicked pixel over a picture, at three sizes; trees
+//! from 10⁴ to 10⁶ nodes; reading rows in such an order; a general function of the distance in trees. Everything is made up here, so that any machine measures the same.
 
 use super::{Args, device_json, device_line, peaks, progress, row};
 use crate::bench::{self, OperatorPoint, Options, Peaks, Row, log_log_slope};
 use crate::cli::{Outcome, open_device, print_line};
 use crate::error::Result;
 use crate::graph::human_bytes;
-use crate::mask::network::Diffusion;
+use crate::mask::network::{Diffusion, Steps};
 use crate::mask::{MaskOperator, TreeMask};
 use crate::topology::build::{Picture, Reach, caterpillar, random_tree};
 use crate::topology::tree::Pieces;
-use crate::topology::{Forest, Laplacian};
+use crate::topology::{Forest, Laplacian, Network};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -176,6 +176,14 @@ pub(super) fn run(args: &Args) -> Outcome {
         let name = format!("exp(−0.1 distance), {}", shape.name());
         measured(name, &mut NODES.iter().map(exponential), CHANNELS)?;
     }
+    // What a numbering costs by itself: every row read once, node by node along the tree's branches.
+    let read_once = |&n: &usize| -> Boxed {
+        let order = Pieces::new(&random_tree(n, 1)?).order();
+        let edges: Vec<(u32, u32)> =
+            order.iter().enumerate().map(|(spot, node)| (spot as u32, *node)).collect();
+        Ok(Box::new(Steps::power(Network::directed(n, &edges)?, 1)?))
+    };
+    measured("rows of the random tree, each read once".into(), &mut NODES.iter().map(read_once), CHANNELS)?;
     for shape in [Shape::Random, Shape::Path] {
         let general = |&n: &usize| -> Boxed {
             let forest = shape.forest(n)?;

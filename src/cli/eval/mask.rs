@@ -88,7 +88,7 @@ pub(super) const KINDS: [Kind; 13] = [
     Kind { name: "steps", formula: "M = (D⁻¹A)^p", words: "steps:p=…", source: "definition" },
     Kind {
         name: "tree",
-        formula: "M = f(length of the path from i to j) along a spanning tree",
+        formula: "M = f(length of the path from i to j) along a spanning tree; gauss, window and triangle count its steps",
         words: "tree:rate=… or tree:profile=…,size=…",
         source: "Choromanski et al. 2022, trees",
     },

@@ -109,6 +109,8 @@ impl Steps {
         let rows = rows.declare(graph)?;
         let mut y = x;
         match self.kind {
+            // No step leaves everything where it is; a pass all the same, as the result is a tensor of its own.
+            Kind::Power(0) => y = rows.times(graph, x, 0.0, Some((x, 1.0)))?,
             Kind::Power(p) => {
                 for _ in 0..p {
                     y = rows.times(graph, y, 1.0, None)?;

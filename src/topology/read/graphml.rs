@@ -16,7 +16,19 @@ use std::collections::HashMap;
 pub fn graphml(text: &str, file: &str) -> Result<Loaded> {
     let document = Document::parse(text).map_err(|e| {
         let pos = e.pos();
-        let spot = Spot { file, line: pos.row as usize, column: pos.col as usize };
+        let mut spot = Spot { file, line: pos.row as usize, column: pos.col as usize };
+        // The library has no place for where the file ends.
+        if matches!(e, roxmltree::Error::UnexpectedEndOfStream) {
+            spot.line = text.lines().count().max(1);
+            spot.column = text.lines().last().map_or(0, |line| line.chars().count()) + 1;
+        }
+        if matches!(e, roxmltree::Error::DtdDetected) {
+            return spot.error(
+                "GraphML without a DTD",
+                "a DTD",
+                "take its <!DOCTYPE …> out: entities are not read",
+            );
+        }
         // The library names the place once more behind its words.
         let words = e.to_string();
         let words = words.split(" at ").next().unwrap_or(&words).to_owned();

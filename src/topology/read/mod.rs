@@ -115,7 +115,13 @@ impl Spot<'_> {
     }
 
     fn integer(self, text: &str, expected: &str) -> Result<i64> {
-        text.parse().map_err(|_| self.error(expected, quoted(text), "write a whole number"))
+        text.parse().map_err(|_| {
+            self.error(
+                expected,
+                quoted(text),
+                "write a whole number; names are read by `wgattn graph --numbering names`",
+            )
+        })
     }
 
     fn coordinate(self, text: &str) -> Result<f32> {

@@ -68,11 +68,21 @@ params! {
 }
 
 impl Params {
-    fn index(&self, place: u32) -> u32 {
+    /// The index of a place of the box in its counter.
+    pub(super) fn index(&self, place: u32) -> u32 {
         let i2 = self.first_2.wrapping_add(place % self.side_2);
         let i1 = self.first_1.wrapping_add(place / self.side_2 % self.side_1);
         let i0 = self.first_0.wrapping_add(place / (self.side_2 * self.side_1));
         (i0 << self.shift_0) | (i1 << self.shift_1) | i2
+    }
+
+    /// The number that a lane makes of its counter's words.
+    pub(super) fn number(&self, words: [u32; 4], lane: usize) -> f64 {
+        match self.mode {
+            BOX_MULLER => random::box_muller(words)[lane],
+            SIGNS => random::rademacher(words[lane]).into(),
+            _ => random::gaussian(words[lane]).into(),
+        }
     }
 }
 
@@ -137,12 +147,7 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
             let other = place + 1 == u && p.last_purpose > 0;
             let purpose = if other { p.last_purpose } else { p.purpose };
             let words = random::philox([p.index(place as u32), channel, p.step, purpose], seed);
-            let numbers = match p.mode {
-                BOX_MULLER => random::box_muller(words),
-                SIGNS => words.map(|word| random::rademacher(word).into()),
-                _ => words.map(|word| random::gaussian(word).into()),
-            };
-            four.iter_mut().zip(numbers).for_each(|(y, x)| *y = T::of(x));
+            four.iter_mut().enumerate().for_each(|(lane, y)| *y = T::of(p.number(words, lane)));
         }
     });
     args.set("out", out);
@@ -230,12 +235,18 @@ pub static SPEC: KernelSpec = KernelSpec {
     vjp: None,
 };
 
-/// Records numbers `[c, u, r]` into a new transient.
+/// The table as a constant of a graph.
+///
+/// Errors: none for this table.
+pub fn table(graph: &mut Graph) -> Result<Tensor> {
+    Ok(graph.constant("table of Gaussian numbers", HostTensor::new([2 * LENGTH], HostData::U32(table_words()))?))
+}
+
+/// Records numbers `[c, u, r]` into a new transient, with the [`table`].
 ///
 /// Errors: places beyond the counter's bits.
 #[track_caller]
-pub fn record(graph: &mut Graph, name: &str, [c, u, r]: [u32; 3], params: Params) -> Result<Tensor> {
-    let table = graph.constant("table of Gaussian numbers", HostTensor::new([2 * LENGTH], HostData::U32(table_words()))?);
+pub fn record(graph: &mut Graph, name: &str, table: Tensor, [c, u, r]: [u32; 3], params: Params) -> Result<Tensor> {
     let out = graph.transient(name, [c, u, r], DType::F32);
     graph.pass(&SPEC, &params, &[Some(table), Some(out)])?;
     Ok(out)

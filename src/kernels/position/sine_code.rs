@@ -145,7 +145,7 @@ fn expand(e: &mut Expansion<'_>) -> Result<()> {
     let row_bytes = 4 * (u64::from(m) * if codes { 1 } else { u64::from(b) } + if codes { u64::from(width) * u64::from(r) } else { 0 });
     for piece in pieces(h, n, row_bytes, e.caps.memory_budget) {
         let places = if piece.1 == (0..n) { places } else { e.graph.slice(places, 0, piece.1.clone())? };
-        let mut of = |graph: &mut Graph, b: Option<u32>| -> Result<(Waves, Tensor)> {
+        let of = |graph: &mut Graph, b: Option<u32>| -> Result<(Waves, Tensor)> {
             let mut own = |t: Tensor| own(graph, t, b, &piece.0);
             let waves = Waves {
                 places,

@@ -1,0 +1,1 @@
+//! Parameters for a prescribed template.

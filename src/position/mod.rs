@@ -36,6 +36,7 @@ pub use sine::{SineCode, SineTable};
 
 use crate::error::{Error, Result};
 use crate::kernel::reference::Real;
+use crate::words::counted;
 
 /// Most numbers of one array here: 8 GiB in f64.
 pub const MOST_NUMBERS: u64 = 1 << 30;
@@ -66,8 +67,8 @@ fn check_len(name: &str, shape: &[(&str, u64)], got: usize) -> Result<()> {
     let names: Vec<String> = shape.iter().map(|(name, size)| format!("{name}={size}")).collect();
     Err(Error::Data {
         tensor: name.into(),
-        expected: format!("[{}], {expected} numbers", names.join(", ")),
-        got: format!("{got} numbers"),
+        expected: format!("[{}], {}", names.join(", "), counted(expected, "number", "numbers")),
+        got: counted(got, "number", "numbers"),
     })
 }
 
@@ -137,10 +138,7 @@ impl Positions {
         if !fits {
             return Err(Error::value(
                 "first position of the tokens",
-                format!(
-                    "{} below 2^32 minus the side",
-                    crate::words::counted(self.axes, "number", "numbers")
-                ),
+                format!("{} below 2^32 minus the side", counted(self.axes, "number", "numbers")),
                 format!("{origin:?}"),
                 "give one number per axis",
             ));
@@ -194,7 +192,7 @@ impl Positions {
         if taps.len() != self.axes {
             return Err(Error::value(
                 "positions of a convolutional code",
-                format!("{}, as its filters have", crate::words::counted(taps.len(), "axis", "axes")),
+                format!("{}, as its filters have", counted(taps.len(), "axis", "axes")),
                 self.axes,
                 "give positions on a grid of as many axes as the filters",
             ));

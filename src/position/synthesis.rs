@@ -19,6 +19,8 @@ use std::f64::consts::TAU;
 
 /// Longest filter that [`conv_by_roots`] solves for: its cost is that of matrices of twice the size.
 pub const MOST_SOLVED_TAPS: usize = 512;
+/// Residual above which [`conv_by_roots`] gives no filters; it usually leaves 10⁻¹⁵.
+pub const MOST_RESIDUAL: f64 = 1e-9;
 /// Most lags that [`sine_greedy`] fits: its candidates take 64 bytes per pair of lags.
 pub const MOST_FITTED_LAGS: usize = 1023;
 /// A wave of which less than this is not already in the fit adds nothing: two of nearly the same frequency would cancel each other with
@@ -112,8 +114,8 @@ fn correlated(q: &[f64], k: &[f64]) -> Vec<f64> {
 /// The roots of the template's polynomial are shared out by size, small ones to the keys, and then exchanged while the price falls; a
 /// few Gauss–Newton steps on the taps remove what rounding of the roots left.
 ///
-/// Errors: [`Error::Value`] for an even number of lags, more than [`MOST_SOLVED_TAPS`] taps, zeros only, and an even P whose
-/// polynomial has no real root (two real polynomials of odd degree need one each); [`Error::Data`] for NaN or infinities.
+/// Errors: [`Error::Value`] for an even number of lags, more than [`MOST_SOLVED_TAPS`] taps, zeros only, an even P whose
+/// polynomial has no real root (two real polynomials of odd degree need one each), and a residual above [`MOST_RESIDUAL`]; [`Error::Data`] for NaN or infinities.
 pub fn conv_by_roots(target: &[f64]) -> Result<ConvFit> {
     let taps = target.len().div_ceil(2);
     if target.len().is_multiple_of(2) || taps > MOST_SOLVED_TAPS {
@@ -159,6 +161,9 @@ pub fn conv_by_roots(target: &[f64]) -> Result<ConvFit> {
         }
     }
     let mut fit = polished(best, &scaled);
+    if fit.residual.is_nan() || fit.residual > MOST_RESIDUAL {
+        return Err(not_factored(format!("a residual of {:.1e} of the largest", fit.residual)));
+    }
     let root = size.sqrt();
     for w in fit.q.iter_mut().chain(&mut fit.k) {
         *w *= root;
@@ -166,11 +171,21 @@ pub fn conv_by_roots(target: &[f64]) -> Result<ConvFit> {
     Ok(fit)
 }
 
+/// Rounding has won.
+fn not_factored(got: impl Into<String>) -> Error {
+    Error::value(
+        "factors of a template",
+        format!("filters within {MOST_RESIDUAL:e} of it"),
+        got.into(),
+        "prescribe fewer lags, a smoother template, or use `conv_by_delta`",
+    )
+}
+
 /// Roots of Σ c_i z^i in groups that must stay together: real ones alone, others with their conjugates; 0 and ∞ stand for zero
 /// coefficients at the ends.
 fn roots(coefficients: &[f64]) -> Result<Vec<Vec<Complex<f64>>>> {
-    // What lies below the least number beside the largest, 1, is 0 for every purpose.
-    let negligible = |x: &&f64| x.abs() < 1e-290;
+    // Beside the largest, 1, these are beyond f64; as roots near 0 and ∞ they would cost the others their digits.
+    let negligible = |x: &&f64| x.abs() < 1e-18;
     let low = coefficients.iter().take_while(negligible).count();
     let high = coefficients.iter().rev().take_while(negligible).count();
     let inner = &coefficients[low..coefficients.len() - high];
@@ -187,20 +202,9 @@ fn roots(coefficients: &[f64]) -> Result<Vec<Vec<Complex<f64>>>> {
             companion[(i, i - 1)] = 1.0;
         }
     }
-    let overflow = companion.iter().any(|x: &f64| !x.is_finite());
-    let schur = if overflow {
-        None
-    } else {
-        balance_parlett_reinsch(&mut companion);
-        companion.try_schur(f64::EPSILON, 100 * degree.max(100))
-    };
-    let Some(schur) = schur else {
-        return Err(Error::value(
-            "template to be factored",
-            "one whose first and last lags are not vanishing beside the others",
-            format!("{:e} and {:e} of the largest", inner[0], inner[degree]),
-            "shorten the template, or use `conv_by_delta`",
-        ));
+    balance_parlett_reinsch(&mut companion);
+    let Some(schur) = companion.try_schur(f64::EPSILON, 100 * degree.max(100)) else {
+        return Err(not_factored("its roots were not found"));
     };
     for root in schur.complex_eigenvalues().iter() {
         let root = Complex::new(root.re, root.im);

@@ -16,13 +16,14 @@
     doc = "* [`weights`]: parameters from files, as two published programs name them."
 )]
 //!
-//! Everything here runs on the CPU in f64, and is what the kernels of all backends are measured against.
+//! * [`record`]: all this as passes of a graph. The rest runs on the CPU in f64, and is what kernels are measured against.
 
 pub mod apply;
 pub mod conv;
 pub mod gate;
 pub mod noise;
 pub mod phase;
+pub mod record;
 pub mod sine;
 pub mod synthesis;
 pub mod template;

@@ -222,7 +222,7 @@ impl SineCode {
         })
     }
 
-    fn check_axes(&self, positions: &Positions) -> Result<()> {
+    pub(super) fn check_axes(&self, positions: &Positions) -> Result<()> {
         if positions.axes() == self.sizes.axes as usize {
             return Ok(());
         }

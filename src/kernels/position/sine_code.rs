@@ -180,17 +180,9 @@ fn expand(e: &mut Expansion<'_>) -> Result<()> {
 /// Codes `[1, h, d · n, r]` of positions: a product for every dimension of every head.
 fn codes_of(graph: &mut Graph, waves: &Waves, noise: Tensor, [d, j, k]: [u32; 3]) -> Result<Tensor> {
     let (heads, n, r) = (noise.dim(1), waves.places.dim(0), noise.dim(3));
-    // Every channel a head of its own.
-    let channel = |graph: &mut Graph, t: Tensor, rows: u32, cols: u32| graph.reshape(t, [1, t.dim(1) * d, rows, cols]);
-    let of_channels = Waves {
-        places: waves.places,
-        frequency: channel(graph, waves.frequency, 1, waves.frequency.dim(3))?,
-        phase: waves.phase.map(|t| channel(graph, t, 1, k)).transpose()?,
-        gain: channel(graph, waves.gain, 1, k)?,
-        constant: waves.constant.map(|t| graph.reshape(t, [1, t.dim(1) * d, 1])).transpose()?,
-    };
+    let of_channels = waves.by_channel(graph, d, k)?;
     let basis = sine_features::record(graph, "waves of positions", None, of_channels)?;
-    let noise = channel(graph, noise, j, r)?;
+    let noise = graph.reshape(noise, [1, heads * d, j, r])?;
     let code = matmul::record(graph, "codes", matmul::Inputs::new(basis, noise), matmul::Params::default())?;
     graph.reshape(code, [1, heads, d * n, r])
 }

@@ -222,6 +222,23 @@ pub struct Waves {
     pub constant: Option<Tensor>,
 }
 
+impl Waves {
+    /// The same with every dimension of every head a head of its own, to make waves of positions without tokens: `[1, h · d, 1, …]`, of d
+    /// dimensions and k waves.
+    ///
+    /// Errors: tensors of other shapes.
+    pub fn by_channel(self, graph: &mut Graph, d: u32, k: u32) -> Result<Self> {
+        let channel = |graph: &mut Graph, t: Tensor, last: u32| graph.reshape(t, [1, t.dim(1) * d, 1, last]);
+        Ok(Self {
+            places: self.places,
+            frequency: channel(graph, self.frequency, self.frequency.dim(3))?,
+            phase: self.phase.map(|t| channel(graph, t, k)).transpose()?,
+            gain: channel(graph, self.gain, k)?,
+            constant: self.constant.map(|t| graph.reshape(t, [1, t.dim(1) * d, 1])).transpose()?,
+        })
+    }
+}
+
 /// Records the waves of the tokens of `x` `[b, h, n, d]`, or of the positions alone, into a new transient `[b, h, n, d · j]`.
 ///
 /// Errors: shapes that do not fit, with the caller's place.

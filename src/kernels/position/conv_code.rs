@@ -23,7 +23,7 @@ use crate::kernels::fft::plan::{self, Job, Rows, Spectrum, Strategy, Twiddles};
 use crate::kernels::mask::grid::Grid;
 use crate::kernels::mask::toeplitz_spectrum;
 use crate::random;
-use crate::tensor::{DType, Dims, HostData, Tensor};
+use crate::tensor::{DType, Dims, HostData, HostTensor, Tensor};
 use crate::{params, reference};
 
 /// `path`: whichever costs less.
@@ -282,6 +282,9 @@ fn expand(e: &mut Expansion<'_>) -> Result<()> {
     let d = e.dims;
     let [b, h, n, r, width, taps] = ["b", "h", "n", "r", "d", "p"].map(|x| d.size(x));
     if n == 0 {
+        let (x, out) = (e.port("x"), e.port("out"));
+        let code = e.graph.constant("no codes", HostTensor::f32([1, 1, 0, r], Vec::new())?);
+        e.graph.pass(&apply_code::SPEC, &NoParams {}, &[Some(x), Some(code), None, Some(out)])?;
         return Ok(());
     }
     let (sides, lengths) = (p.sides(n), p.taps(taps));

@@ -26,6 +26,10 @@ pub const PHILOX: &Shared =
 pub const TURNS: &Shared =
     &Shared { file: "shared/turns.wgsl", body: include_str!("../../../shaders/shared/turns.wgsl") };
 
+/// Numbers from words.
+pub const NUMBERS: &Shared =
+    &Shared { file: "position/numbers.wgsl", body: include_str!("../../../shaders/position/numbers.wgsl") };
+
 /// `mode`: Gaussian numbers of the table.
 pub const TABLE: u32 = 0;
 /// `mode`: Gaussian numbers by Box and Muller.
@@ -78,11 +82,16 @@ impl Params {
 
     /// The number that a lane makes of its counter's words.
     pub(super) fn number(&self, words: [u32; 4], lane: usize) -> f64 {
-        match self.mode {
-            BOX_MULLER => random::box_muller(words)[lane],
-            SIGNS => random::rademacher(words[lane]).into(),
-            _ => random::gaussian(words[lane]).into(),
-        }
+        number(self.mode, words, lane)
+    }
+}
+
+/// The number that a lane makes of its counter's words.
+pub(super) fn number(mode: u32, words: [u32; 4], lane: usize) -> f64 {
+    match mode {
+        BOX_MULLER => random::box_muller(words)[lane],
+        SIGNS => random::rademacher(words[lane]).into(),
+        _ => random::gaussian(words[lane]).into(),
     }
 }
 
@@ -128,7 +137,7 @@ fn check(d: &Dims, params: &[u8]) -> std::result::Result<(), String> {
 }
 
 /// Words of one half of the table.
-const LENGTH: u32 = (table::ROWS * table::PIECES) as u32;
+pub(super) const LENGTH: u32 = (table::ROWS * table::PIECES) as u32;
 
 /// The table as the port takes it.
 pub fn table_words() -> Vec<u32> {
@@ -161,12 +170,12 @@ fn quads(d: &Dims) -> u64 {
 static VARIANTS: &[Variant] = &[Variant::only(
     "position/counter_noise.wgsl",
     include_str!("../../../shaders/position/counter_noise.wgsl"),
-    &[GROUP, PHILOX, TURNS],
+    &[GROUP, PHILOX, TURNS, NUMBERS],
     |d, _| quads(d).div_ceil(64),
     |d| Loads { storage: 8.0 * quads(d) as f64, ..Loads::default() },
 )];
 
-fn words(_: &Dims) -> HostData {
+pub(super) fn words(_: &Dims) -> HostData {
     HostData::U32(table_words())
 }
 
@@ -179,6 +188,13 @@ const fn sizes(c: u32, u: u32, r: u32) -> [(&'static str, u32); 4] {
 fn with(mode: u32) -> Vec<u8> {
     Params { seed_low: 7, seed_high: 0x8000_0001, channel: 3, first_0: 11, mode, ..Params::default() }.to_bytes()
 }
+
+/// Of numbers from counters.
+pub(super) const TOLERANCE: Tolerance = Tolerance {
+    factor: 2.0,
+    floor: 1e-6,
+    reason: "logarithm and root of Box and Muller are each off by a few units in the last place; the other modes are exact",
+};
 
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
@@ -202,11 +218,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         let (four, stores) = (quads(d) as f64, quads(d) as f64 * 4.0);
         Cost { flop: 300.0 * four, exp: 0.0, stores, bytes: 4.0 * stores }
     },
-    tolerance: Tolerance {
-        factor: 2.0,
-        floor: 1e-6,
-        reason: "logarithm and root of Box and Muller are each off by a few units in the last place; the other modes are exact",
-    },
+    tolerance: TOLERANCE,
     cases: &[
         Case::new("smallest", &sizes(1, 1, 1), Params::default_bytes).filled(FILL),
         Case::new("odd", &sizes(3, 7, 13), || with(TABLE)).filled(FILL),

@@ -2,9 +2,9 @@
 //!
 //! Head h and dimension d have two filters w of P taps along each of one to three axes; they slide over one noise z,
 //!
-//! q̄(n) = s Σ_p w_q[p] z[n + p],  k̄(n) = s Σ_p w_k[p] z[n + p],
+//! q̄(n) = s Σ_p w_q(p) z(n + p),  k̄(n) = s Σ_p w_k(p) z(n + p),
 //!
-//! so the template is P(τ) = Σ_p w_q[p] w_k[p + τ], 0 for |τ| ≥ P (method: 1.3). Sums over the taps cost N·P; overlap-save blocks of
+//! so the template is P(τ) = Σ_p w_q(p) w_k(p + τ), 0 for |τ| ≥ P (method: 1.3). Sums over the taps cost N·P; overlap-save blocks of
 //! the FFT cost N·log(block) and are cheaper for long filters. Both are here, with the cost that decides.
 
 use super::gate::{KEY_TAP_STREAM, QUERY_TAP_STREAM};

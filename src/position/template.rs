@@ -44,7 +44,7 @@ impl Code {
     }
 }
 
-/// Σ_p q[p] k[p + τ] over the taps that both have.
+/// Σ_p q(p) k(p + τ) over the taps that both have.
 fn correlation(q: &[f64], k: &[f64], taps: &[u32], lag: [i64; 3]) -> f64 {
     let mut sum = 0.0;
     for (at, w) in q.iter().enumerate() {

@@ -24,7 +24,7 @@
 //! * [`Encoding::materialise`]: codes in memory, for many layers that share them.
 //! * [`Encoding::stream`]: codes of a few tokens at positions that are told before each run, for decoding token by token.
 
-use super::{Code, ConvCode, Encoding, Noise, Positions, SineCode, check_len, noise, scale};
+use super::{Code, ConvCode, Encoding, Noise, Positions, SineCode, check_len, noise, scale, sine};
 use crate::backend::Program;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, PassId};
@@ -393,7 +393,7 @@ impl Encoding {
         check_tokens(self, positions, (q, k))?;
         match self.code() {
             Code::Sine(code) => {
-                code.check_axes(positions)?;
+                sine::check_axes(code.sizes(), positions)?;
                 let places = graph.constant("positions", places(positions)?);
                 Sine::new(self, code, graph, source, places, realizations)?.record(
                     graph,
@@ -476,7 +476,7 @@ impl Encoding {
     ) -> Result<Materialised> {
         match self.code() {
             Code::Sine(code) => {
-                code.check_axes(positions)?;
+                sine::check_axes(code.sizes(), positions)?;
                 let places = graph.constant("positions", places(positions)?);
                 let sine = Sine::new(self, code, graph, Source::Drawn(noise), places, realizations)?;
                 let (d, k, n) = (code.width(), code.sinusoids(), positions.tokens() as u32);
@@ -539,7 +539,7 @@ impl Encoding {
         let positions = *positions;
         match self.code() {
             Code::Sine(code) => {
-                code.check_axes(&positions)?;
+                sine::check_axes(code.sizes(), &positions)?;
                 let shape = [positions.tokens() as u32, positions.axes() as u32];
                 let tensor = graph.input("positions", shape, DType::U32);
                 let sine = Sine::new(self, code, graph, Source::Drawn(noise), tensor, realizations)?;

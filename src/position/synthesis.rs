@@ -117,7 +117,8 @@ fn correlated(q: &[f64], k: &[f64]) -> Vec<f64> {
 /// few Gauss–Newton steps on the taps remove what rounding of the roots left.
 ///
 /// Errors: [`Error::Value`] for an even number of lags, more than [`MOST_SOLVED_TAPS`] taps, zeros only, an even P whose
-/// polynomial has no real root (two real polynomials of odd degree need one each), and a residual above [`MOST_RESIDUAL`]; [`Error::Data`] for NaN or infinities.
+/// polynomial has no real root (two real polynomials of odd degree need one each), and a residual above [`MOST_RESIDUAL`];
+/// [`Error::Data`] for NaN or infinities.
 pub fn conv_by_roots(target: &[f64]) -> Result<ConvFit> {
     let taps = target.len().div_ceil(2);
     if target.len().is_multiple_of(2) || taps > MOST_SOLVED_TAPS {
@@ -337,7 +338,8 @@ fn polished(mut fit: ConvFit, target: &[f64]) -> ConvFit {
     fit
 }
 
-/// Filters of which the keys' is a single tap at `at`: P(τ) = w_q(at − τ), exact for the lags at − (P − 1) … at on every axis and 0 elsewhere.
+/// Filters of which the keys' is a single tap at `at`: P(τ) = w_q(at − τ), exact for the lags at − (P − 1) … at on every axis
+/// and 0 elsewhere.
 ///
 /// `target` gives the template by lag, entries beyond the axes 0.
 ///
@@ -439,8 +441,8 @@ fn explained(columns: [Vec<f64>; 2], rest: &[f64]) -> f64 {
 
 /// K cosines for the template `target`, P(τ) for τ = −L … L, one after the other.
 ///
-/// Each is the frequency with which a least-squares fit together with those before it leaves least, found on a grid of 4(2L + 1) frequencies
-/// and refined between its neighbours; then every one is moved with the others held, and at last all together, until that helps no more.
+/// Each is the frequency with which a least-squares fit together with those before it leaves least, found on a grid of 4(2L + 1)
+/// frequencies and refined between its neighbours; then every one is moved with the others held, and at last all together, until that helps no more.
 ///
 /// Errors: [`Error::Value`] for an even number of lags, more than [`MOST_FITTED_LAGS`], no sinusoid, more sinusoids than lags, and
 /// zeros only; [`Error::Data`] for NaN or infinities.

@@ -666,9 +666,10 @@ fn ways_agree() {
                 let by_lag = conv_code::lags(&taps.to_f32(), [1, 1, 33]);
                 let lags = Some(graph.constant("lags", HostTensor::f32([8, 65], by_lag)?));
                 let taps = graph.constant("taps", taps);
-                let inputs = conv_code::Inputs { x: t[0], taps, lags, constant: None, z: None };
+                let side = conv_code::Tokens { x: t[0], taps, lags };
                 let params = conv_code::Params { path: conv, ..conv_code::Params::default() };
-                Ok(vec![by_sines, conv_code::record(graph, "filters", inputs, 8, params)?])
+                let [by_filters] = conv_code::record(graph, [side], conv_code::Common::default(), 8, params)?;
+                Ok(vec![by_sines, by_filters])
             })
         };
         let [one, other] = paths.map(of);

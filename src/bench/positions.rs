@@ -116,9 +116,9 @@ pub fn filters(backend: &dyn Backend, tokens: u32, taps: u32, path: u32, options
     let by_lag = conv_code::lags(&weights, [1, 1, taps]);
     let lags = constant(&mut graph, "taps by lag", &[HEADS * WIDTH, 2 * taps - 1], by_lag)?;
     let taps = constant(&mut graph, "taps", &[1, HEADS, WIDTH, taps], weights)?;
-    let inputs = conv_code::Inputs { x, taps, lags: Some(lags), constant: None, z: None };
+    let side = conv_code::Tokens { x, taps, lags: Some(lags) };
     let params = conv_code::Params { path, ..conv_code::Params::default() };
-    let out = conv_code::record(&mut graph, "q under its code", inputs, REALIZATIONS, params)?;
+    let [out] = conv_code::record(&mut graph, [side], conv_code::Common::default(), REALIZATIONS, params)?;
     graph.output(out)?;
     Timed::of(backend, &graph, &[x], options)
 }

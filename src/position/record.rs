@@ -449,16 +449,18 @@ impl Encoding {
                     }
                 };
                 let box_of = at_end(code.taps());
-                let mut coded = Vec::with_capacity(2);
-                for (x, values) in [q, k].into_iter().zip(taps(self, code, realizations)) {
+                let [of_q, of_k] = taps(self, code, realizations);
+                let mut side = |x: Tensor, values: Vec<f32>| -> Result<conv_code::Tokens> {
                     let by_lag = conv_code::lags(&values, box_of);
                     let entries = by_lag.len() as u32 / (h * d);
                     let lags = Some(reals(graph, "taps by lag", &[h * d, entries], by_lag)?);
                     let taps = reals(graph, "taps", &[1, h, d, code.taps_in_all() as u32], values)?;
-                    let inputs = conv_code::Inputs { x, taps, lags, constant, z };
-                    coded.push(conv_code::record(graph, "under its code", inputs, realizations, params)?);
-                }
-                Ok((coded[0], coded[1]))
+                    Ok(conv_code::Tokens { x, taps, lags })
+                };
+                let sides = [side(q, of_q)?, side(k, of_k)?];
+                let common = conv_code::Common { constant, z };
+                let [q, k] = conv_code::record(graph, sides, common, realizations, params)?;
+                Ok((q, k))
             }
         }
     }

@@ -21,6 +21,7 @@ pub mod kernels;
 pub mod mask;
 #[cfg_attr(not(feature = "explorer"), allow(dead_code, reason = "the explorer uses the rest"))]
 mod numbers;
+pub mod position;
 pub mod random;
 #[cfg(feature = "source")]
 pub mod source;

@@ -54,6 +54,8 @@ kernels! {
     distance { distance_product, distance_attention; pairs }
     /// Sums over the nodes of trees by distance.
     tree { tree_collect, tree_spread, tree_gather; hankel, layout, sweeps }
+    /// Stochastic position codes: noise by place, waves, filters, and putting codes on tokens.
+    position { philox_words, counter_noise, sine_features, sine_code, conv_code, filter_noise, apply_code }
     /// Attention forms whose cost is all pairs of tokens.
     attention {
         attention_rows, attention_merge, exact_attention, exact_row, key_moments, key_moments_part, exact_attention_whitened,

@@ -29,6 +29,8 @@ pub enum Purpose {
     Data = 8,
     /// Walks over networks: index = node, channel = walk, lane = draw of the walk, stream = set of walks.
     Walk = 9,
+    /// Parameters as training begins with them: index = place within a channel, stream = which parameter.
+    Parameters = 10,
 }
 
 /// The step of draws that do not belong to a training step.

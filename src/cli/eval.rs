@@ -1,10 +1,14 @@
-//! `wgattn eval`: any kernel of the registry on arrays from a file, so that other programs can use and check us.
+//! `wgattn eval`: any kernel of the registry, and position codes by their words, on arrays from a file, so that other programs can use and
+//! check us.
+
+mod position;
 
 use super::{Failure, Outcome, notice, open_device, print_line};
 use crate::arrays::{self, Array, ArrayData};
 use crate::graph::Graph;
 use crate::kernel::{Access, KernelSpec, Number, OnWgpu, Port, Role};
 use crate::kernels::{KERNELS, find};
+use crate::position::spec::EncodingSpec;
 use crate::tensor::{DType, Dims, HostData, HostTensor, Shape};
 use crate::words::{counted, plural};
 use std::collections::BTreeMap;
@@ -13,7 +17,7 @@ use std::path::PathBuf;
 /// Arguments of `wgattn eval`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Kernel or attention form
+    /// Kernel, attention form, or position code in words such as spe-sine:sinusoids=5,realizations=64
     #[arg(required_unless_present_any = ["list", "describe"])]
     name: Option<String>,
     /// List everything that can be run
@@ -94,29 +98,62 @@ fn check_meaning(spec: &KernelSpec, port: &str, tensor: &HostTensor) -> Result<(
 /// Runs the subcommand.
 pub(super) fn run(args: &Args) -> Outcome {
     if args.list {
-        let width = KERNELS.iter().map(|k| k.name.len()).max().unwrap_or(0);
-        return KERNELS.iter().try_for_each(|k| print_line(&format!("{:width$}  {}", k.name, k.formula)));
+        let all = KERNELS.iter().map(|k| (k.name, k.formula)).chain(position::listed());
+        let width = all.clone().map(|(name, _)| name.len()).max().unwrap_or(0);
+        return all
+            .into_iter()
+            .try_for_each(|(name, formula)| print_line(&format!("{name:width$}  {formula}")));
     }
     if let Some(name) = &args.describe {
-        return describe(known(name)?);
+        return match Runs::of(name)? {
+            Runs::Kernel(spec) => describe(spec),
+            Runs::Position(spec) => position::describe(&spec),
+        };
     }
-    let spec = known(args.name.as_deref().unwrap_or_default())?;
+    let runs = Runs::of(args.name.as_deref().unwrap_or_default())?;
     let (Some(inputs), Some(out)) = (&args.inputs, &args.out) else {
         return Err(Failure(format!(
             "eval {}: give --inputs FILE.npz|.safetensors and --out FILE",
-            spec.name
+            runs.name()
         )));
     };
     arrays::check_target(out)?;
     super::keep_input(inputs, out)?;
     let arrays = arrays::read(inputs)?;
-    let outputs = evaluate(spec, args, &arrays)?;
-    warn_about(spec, &outputs);
+    let outputs = match &runs {
+        Runs::Kernel(spec) => evaluate(spec, args, &arrays)?,
+        Runs::Position(spec) => position::evaluate(spec, args, &arrays)?,
+    };
+    warn_about(runs.name(), &outputs);
     arrays::write(out, &outputs)?;
     for (name, array) in &outputs {
         print_line(&format!("{name} {:?} -> {}", array.shape, out.display()))?;
     }
     Ok(())
+}
+
+/// What can be run.
+enum Runs {
+    /// A kernel of the registry.
+    Kernel(&'static KernelSpec),
+    /// A position code.
+    Position(EncodingSpec),
+}
+
+impl Runs {
+    fn of(name: &str) -> Result<Self, Failure> {
+        if EncodingSpec::is_meant(name) {
+            return Ok(Self::Position(name.parse()?));
+        }
+        known(name).map(Self::Kernel)
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Kernel(spec) => spec.name,
+            Self::Position(spec) => spec.kind().name(),
+        }
+    }
 }
 
 fn known(name: &str) -> Result<&'static KernelSpec, Failure> {
@@ -183,7 +220,7 @@ fn parameters(spec: &'static KernelSpec, given: &[String]) -> Result<Vec<u8>, Fa
 }
 
 /// Says what a result tells about itself: a failed or rescued inverse, numbers that are not finite.
-fn warn_about(spec: &KernelSpec, outputs: &BTreeMap<String, Array>) {
+fn warn_about(kernel: &str, outputs: &BTreeMap<String, Array>) {
     for (name, array) in outputs {
         let values: Vec<f64> = match &array.data {
             ArrayData::F32(v) => v.iter().map(|x| f64::from(*x)).collect(),
@@ -193,8 +230,7 @@ fn warn_about(spec: &KernelSpec, outputs: &BTreeMap<String, Array>) {
         let bad = values.iter().filter(|x| !x.is_finite()).count();
         if bad > 0 {
             notice(format_args!(
-                "{}: {bad} of {} of `{name}` {} not finite",
-                spec.name,
+                "{kernel}: {bad} of {} of `{name}` {} not finite",
                 counted(values.len(), "element", "elements"),
                 plural(bad, "is", "are")
             ));
@@ -206,7 +242,7 @@ fn warn_about(spec: &KernelSpec, outputs: &BTreeMap<String, Array>) {
                 let count = values.chunks_exact(4).filter(|s| s[3] == code).count();
                 if count > 0 {
                     let matrices = counted(count, "landmark matrix", "landmark matrices");
-                    notice(format_args!("{}: {matrices} {what}", spec.name));
+                    notice(format_args!("{kernel}: {matrices} {what}"));
                 }
             }
         }

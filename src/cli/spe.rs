@@ -307,16 +307,19 @@ impl Report<'_> {
         let mut lines =
             vec![format!("code         {kind}: {}", self.code()), format!("tokens       {}", self.tokens())];
         lines.extend(self.subject.fit.as_ref().map(|fit| format!("template     {}", told(fit))));
-        lines.push(format!(
-            "noise        {}, seeds {}…{}",
-            Mode::ALL[self.args.mode.number() as usize].0,
-            self.args.seed,
-            self.args.seed + u64::from(self.args.seeds) - 1
-        ));
+        let mode = Mode::ALL[self.args.mode.number() as usize].0;
+        lines.push(match self.args.seeds {
+            1 => format!("noise        {mode}, seed {}", self.args.seed),
+            seeds => {
+                let last = self.args.seed + u64::from(seeds) - 1;
+                format!("noise        {mode}, seeds {} to {last}", self.args.seed)
+            }
+        });
         lines.push(format!("device       {}", self.backend.info().name));
         lines.push(String::new());
         lines.extend(self.covariance_table());
         lines.push(String::new());
+        lines.push("logits of Gaussian queries and keys".into());
         lines.extend(self.logit_table());
         lines.push(String::new());
         let worst = self.measured.iter().filter_map(|at| at.ratio_error).fold(0.0, f64::max);

@@ -11,7 +11,9 @@ use plotters::prelude::*;
 use plotters::style::{FontStyle, register_font};
 use std::sync::OnceLock;
 
-const SIZE: (u32, u32) = (1680, 720);
+const WIDTH: u32 = 1680;
+/// Where the template ends and the errors begin.
+const SPLIT: u32 = 1020;
 const FONT: &str = "sans-serif";
 const TITLE: u32 = 26;
 const TEXT: u32 = 21;
@@ -59,15 +61,17 @@ impl Plot<'_> {
     /// The whole picture.
     pub(super) fn draw(&self) -> Result<RgbImage, String> {
         font()?;
-        let mut pixels = vec![255; (SIZE.0 * SIZE.1 * 3) as usize];
-        self.draw_into(&mut pixels).map_err(|e| format!("the plot cannot be drawn: {e}"))?;
-        RgbImage::from_raw(SIZE.0, SIZE.1, pixels).ok_or_else(|| "the plot has another size".into())
+        // Four pictures need more room than a curve.
+        let size = (WIDTH, if self.positions.axes() == 1 { 720 } else { 980 });
+        let mut pixels = vec![255; (size.0 * size.1 * 3) as usize];
+        self.draw_into(&mut pixels, size).map_err(|e| format!("the plot cannot be drawn: {e}"))?;
+        RgbImage::from_raw(size.0, size.1, pixels).ok_or_else(|| "the plot has another size".into())
     }
 
-    fn draw_into(&self, pixels: &mut [u8]) -> Drawn {
-        let root = BitMapBackend::with_buffer(pixels, SIZE).into_drawing_area();
+    fn draw_into(&self, pixels: &mut [u8], size: (u32, u32)) -> Drawn {
+        let root = BitMapBackend::with_buffer(pixels, size).into_drawing_area();
         root.fill(&WHITE)?;
-        let (left, right) = root.split_horizontally(1020);
+        let (left, right) = root.split_horizontally(SPLIT);
         match self.positions.axes() {
             1 => self.line(&left)?,
             _ => self.pictures(&left)?,
@@ -166,8 +170,8 @@ impl Plot<'_> {
     fn pictures(&self, area: &Area<'_>) -> Drawn {
         let shown = self.shown();
         let title = format!("Template of {} around the middle token, and its estimates", self.channel);
-        let area = area.titled(&title, text(TITLE))?;
-        let (panels, bar) = area.split_horizontally(900);
+        let area = area.margin(18, 8, 24, 0).titled(&title, text(TITLE))?;
+        let (panels, bar) = area.split_horizontally(SPLIT - 150);
         let most = shown
             .iter()
             .flat_map(|at| at.row.iter())
@@ -246,7 +250,12 @@ impl Plot<'_> {
             .margin(18)
             .x_label_area_size(58)
             .y_label_area_size(92)
-            .build_cartesian_2d((first / 1.5..last * 1.5).log_scale(), (low..high).log_scale())?;
+            .build_cartesian_2d(
+                (first / 1.5..last * 1.5).log_scale().with_key_points(every_other(
+                    self.measured.iter().map(|at| f64::from(at.realizations)).collect(),
+                )),
+                (low..high).log_scale().with_key_points(round_numbers(low, high)),
+            )?;
         chart
             .configure_mesh()
             .light_line_style(TRANSPARENT)
@@ -324,6 +333,20 @@ fn colour_bar(area: &Area<'_>, most: f64) -> Drawn {
         Rectangle::new([(0.0, low), (1.0, high)], RGBColor(r, g, b).filled())
     }))?;
     Ok(())
+}
+
+/// At most six of the values, at equal steps.
+fn every_other(values: Vec<f64>) -> Vec<f64> {
+    let step = values.len().div_ceil(6).max(1);
+    values.into_iter().step_by(step).collect()
+}
+
+/// 1, 2 and 5 times powers of ten within a range; the powers alone where those would be many.
+fn round_numbers(low: f64, high: f64) -> Vec<f64> {
+    let decades = low.log10().floor() as i32..=high.log10().ceil() as i32;
+    let steps: &[f64] = if (high / low).log10() < 2.5 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+    let all = decades.flat_map(|decade| steps.iter().map(move |step| step * 10_f64.powi(decade)));
+    all.filter(|x| (low..=high).contains(x)).collect()
 }
 
 /// The range of values with some room, more above for the legend.

@@ -22,12 +22,12 @@ fn minus_two_ln(n: u32) -> f32 {
   return 2.0 * (f32(exponent) * 0.693147181 - series);
 }
 
-fn box_muller(a: u32, b: u32) -> vec2f {
-  return sqrt(minus_two_ln((a >> 8u) + 1u)) * waves(b & 0xffffff00u);
-}
-
 fn numbers(words: vec4u) -> vec4f {
   if (MODE == 0u) { return vec4f(gaussian(words.x), gaussian(words.y), gaussian(words.z), gaussian(words.w)); }
-  if (MODE == 1u) { return vec4f(box_muller(words.x, words.y), box_muller(words.z, words.w)); }
+  if (MODE == 1u) {
+    let wave = waves(words.yyww & vec4u(0xffffff00u));
+    let radius = vec2f(sqrt(minus_two_ln((words.x >> 8u) + 1u)), sqrt(minus_two_ln((words.z >> 8u) + 1u)));
+    return radius.xxyy * vec4f(wave.cosine.x, wave.sine.y, wave.cosine.z, wave.sine.w);
+  }
   return vec4f(1.0) - 2.0 * vec4f(words & vec4u(1u));
 }

@@ -8,14 +8,16 @@ mod masked;
 mod measure;
 mod operators;
 mod peaks;
+pub mod positions;
 mod report;
 mod scaling;
 mod stats;
 
 pub use masked::{LARGE, MaskedPoint, fourier_slope};
 pub use measure::{Checked, Measured, Options, StepWork, Words, largest_error, measure};
-pub use operators::{OperatorPoint, product};
+pub use operators::{OperatorPoint, Timed, product};
 pub use peaks::{Bound, Limit, PathPeaks, Peak, Peaks};
+pub use positions::PositionPoint;
 pub use report::{Row, csv};
 pub use scaling::{Point, Scaling};
 pub use stats::{Summary, log_log_slope, rate};

@@ -46,27 +46,18 @@ impl OperatorPoint {
     ) -> Result<Self> {
         let first = Stopwatch::start();
         let (graph, x, _) = product(mask, channels)?;
-        let mut program = backend.compile(&graph)?;
-        program.write(x, &HostTensor::f32(x.shape(), numbers(x.shape().len() as u32))?)?;
-        program.run()?;
-        let first_seconds = first.seconds().0;
-        let (_, steps) = steps(program.as_mut())?;
-        let memory = program.memory();
-        let bursts = repeat(program.as_mut(), options)?;
-        let (_, seconds) = clocked(&bursts);
-        let cpu: Vec<f64> = bursts.iter().map(|b| b.cpu_seconds).collect();
-        let on_cpu = matches!(backend.info().kind, DeviceKind::Software | DeviceKind::Reference);
-        let nothing = Summary { median: 0.0, min: 0.0, mad: 0.0, samples: 0 };
+        let timed = Timed::of(backend, &graph, &[x], options)?;
         Ok(Self {
             nodes: mask.tokens(),
             channels,
             mask: mask.describe(),
-            memory: memory.external + memory.beyond_inputs_and_outputs(),
-            dispatches: program.schedule().steps.len(),
-            seconds: Summary::of(&seconds).unwrap_or(nothing),
-            cpu_seconds: Summary::of(&cpu).filter(|_| on_cpu),
-            first_seconds,
-            steps,
+            dispatches: timed.dispatches,
+            seconds: timed.seconds,
+            cpu_seconds: timed.cpu_seconds,
+            memory: timed.memory,
+            // Recording was before.
+            first_seconds: first.seconds().0 - timed.repeated_seconds,
+            steps: timed.steps,
         })
     }
 
@@ -84,6 +75,57 @@ impl OperatorPoint {
     /// Exponent of the time over the nodes.
     pub fn slope(points: &[Self]) -> Option<f64> {
         log_log_slope(&points.iter().map(|p| (f64::from(p.nodes), p.time())).collect::<Vec<_>>())
+    }
+}
+
+/// A graph's time and memory on one device.
+#[derive(Clone, Debug)]
+pub struct Timed {
+    /// Dispatches, expansions counted by their steps.
+    pub dispatches: usize,
+    /// Seconds of one run by the device's clock, or the host's.
+    pub seconds: Summary,
+    /// Processor seconds, where the device computes on the CPU.
+    pub cpu_seconds: Option<Summary>,
+    /// Bytes that the program holds, inputs and outputs included.
+    pub memory: u64,
+    /// Seconds of all runs but the first.
+    pub repeated_seconds: f64,
+    /// Work and words of every step; `None` where there are no variants to say.
+    pub steps: Option<Vec<StepWork>>,
+}
+
+impl Timed {
+    /// Compiles a graph, fills its float inputs with numbers from 0.1 to 1, and times it.
+    ///
+    /// Errors: as compiling and running.
+    pub fn of(backend: &dyn Backend, graph: &Graph, inputs: &[Tensor], options: Options) -> Result<Self> {
+        let mut program = backend.compile(graph)?;
+        for x in inputs {
+            program.write(*x, &HostTensor::f32(x.shape(), numbers(x.shape().len() as u32))?)?;
+        }
+        program.run()?;
+        let repeated = Stopwatch::start();
+        let (_, steps) = steps(program.as_mut())?;
+        let memory = program.memory();
+        let bursts = repeat(program.as_mut(), options)?;
+        let (_, seconds) = clocked(&bursts);
+        let cpu: Vec<f64> = bursts.iter().map(|b| b.cpu_seconds).collect();
+        let on_cpu = matches!(backend.info().kind, DeviceKind::Software | DeviceKind::Reference);
+        let nothing = Summary { median: 0.0, min: 0.0, mad: 0.0, samples: 0 };
+        Ok(Self {
+            memory: memory.external + memory.beyond_inputs_and_outputs(),
+            dispatches: program.schedule().steps.len(),
+            seconds: Summary::of(&seconds).unwrap_or(nothing),
+            cpu_seconds: Summary::of(&cpu).filter(|_| on_cpu),
+            repeated_seconds: repeated.seconds().0,
+            steps,
+        })
+    }
+
+    /// The time to judge by: processor seconds where the device computes on the CPU.
+    pub fn time(&self) -> f64 {
+        self.cpu_seconds.unwrap_or(self.seconds).median
     }
 }
 

@@ -1,6 +1,7 @@
 //! `wgattn bench`: times kernels as users run them, beside the device's own peaks and the error against f64.
 
 mod graphs;
+mod positions;
 
 use super::{Failure, Outcome, notice, open_device, print_line, unwritten};
 use crate::backend::{Backend, DeviceKind};
@@ -18,7 +19,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Part of a kernel's name (`probe` for the probes themselves), `scaling` for time and memory of Nyström attention over tokens,
-    /// `masked` for both ways of masked attention over tokens, or `graph` for masks on graphs and trees
+    /// `masked` for both ways of masked attention over tokens, `graph` for masks on graphs and trees, or `position` for position codes
     filter: Option<String>,
     /// auto, cpu, or the index, name or backend of an adapter (see `wgattn devices`)
     #[arg(long, default_value = "auto")]
@@ -32,7 +33,7 @@ pub(super) struct Args {
     /// Least seconds per row (five runs are the least in any case)
     #[arg(long, default_value_t = 0.5, value_parser = parse_seconds)]
     seconds: f64,
-    /// Token counts of `scaling` (4096 to 262144 if not given) and of `masked` (256 to 65536)
+    /// Token counts of `scaling` (4096 to 262144 if not given), of `masked` (256 to 65536) and of `position` (1024 to 65536)
     #[arg(long, value_delimiter = ',')]
     tokens: Vec<u32>,
     /// Print JSON
@@ -70,6 +71,9 @@ pub(super) fn run(args: &Args) -> Outcome {
     }
     if args.filter.as_deref() == Some("graph") {
         return graphs::run(args);
+    }
+    if args.filter.as_deref() == Some("position") {
+        return positions::run(args);
     }
     let cases = bench::select(args.filter.as_deref(), args.case.as_deref());
     if cases.is_empty() {

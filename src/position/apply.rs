@@ -21,6 +21,7 @@ pub enum Side {
 ///
 /// Errors: [`crate::Error::Data`] for an `x` whose size is not b · H · n · D with the code's H and D, and n beyond the code's tokens.
 pub fn apply<T: Real>(codes: &Codes<T>, side: Side, x: &[T], batch: u32, tokens: u32) -> Result<Vec<T>> {
+    codes.check()?;
     let (heads, width, row) = (codes.heads as usize, codes.width as usize, codes.realizations as usize);
     let n = tokens as usize;
     let shape =

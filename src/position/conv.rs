@@ -2,11 +2,12 @@
 //!
 //! Head h and dimension d have two filters w of P taps along each of one to three axes; they slide over one noise z,
 //!
-//! q̄(n) = s Σ_p w_q[p] z[n + p],  k̄(n) = s Σ_p w_k[p] z[n + p],
+//! q̄(n) = s Σ_p w_q(p) z(n + p),  k̄(n) = s Σ_p w_k(p) z(n + p),
 //!
-//! so the template is P(τ) = Σ_p w_q[p] w_k[p + τ], 0 for |τ| ≥ P (method: 1.3). Sums over the taps cost N·P; overlap-save blocks of
+//! so the template is P(τ) = Σ_p w_q(p) w_k(p + τ), 0 for |τ| ≥ P (method: 1.3). Sums over the taps cost N·P; overlap-save blocks of
 //! the FFT cost N·log(block) and are cheaper for long filters. Both are here, with the cost that decides.
 
+use super::gate::{Gate, gate_factors, with_gate};
 use super::gate::{KEY_TAP_STREAM, QUERY_TAP_STREAM};
 use super::{Codes, Positions, check_finite, check_len, count, noise, scale};
 use crate::error::{Error, Result};
@@ -173,7 +174,8 @@ impl ConvCode {
         for a in choices(0) {
             for b in choices(1) {
                 for c in choices(2) {
-                    if u64::from(a) * u64::from(b) * u64::from(c) > 1 << 20 {
+                    // A single sample has no transform, and the formula no cost for it.
+                    if !(2..=1 << 20).contains(&(u64::from(a) * u64::from(b) * u64::from(c))) {
                         continue;
                     }
                     let path = ConvPath::OverlapSave { block: [a, b, c] };
@@ -214,61 +216,32 @@ impl ConvCode {
         path: ConvPath,
     ) -> Result<Codes> {
         match path {
-            ConvPath::Direct => self.direct(positions, z, realizations),
+            ConvPath::Direct => {
+                let mut codes = Codes::zeros(positions, self.heads, self.width, realizations)?;
+                sums(&mut codes, positions, &self.taps, [&self.q, &self.k], z)?;
+                scaled(&mut codes);
+                Ok(codes)
+            }
             ConvPath::OverlapSave { block } => self.overlap_save(positions, z, realizations, block),
         }
     }
 
-    /// The same by sums in f32: what a plain single-precision program gives.
+    /// What backends are given: filters in f32 with the gate in them.
     ///
-    /// Errors: as [`Self::codes`].
-    pub fn codes_in<T: Real>(&self, positions: &Positions, z: &[T], realizations: u32) -> Result<Codes<T>> {
-        self.direct(positions, z, realizations)
-    }
-
-    /// Sizes of the noise, checked.
-    fn check_noise(&self, positions: &Positions, len: usize, realizations: u32) -> Result<Positions> {
-        noise::check_sizes(self.heads, self.width, realizations)?;
-        let padded = positions.padded(&self.taps)?;
-        let mut shape = vec![("h", self.heads.into()), ("d", self.width.into())];
-        shape.extend(padded.sides().iter().map(|&u| ("u", u64::from(u))));
-        shape.push(("r", realizations.into()));
-        check_len("noise under filters", &shape, len)?;
-        Ok(padded)
-    }
-
-    fn direct<T: Real>(&self, positions: &Positions, z: &[T], realizations: u32) -> Result<Codes<T>> {
-        let padded = self.check_noise(positions, z.len(), realizations)?;
-        let mut codes = Codes::zeros(positions, self.heads, self.width, realizations)?;
-        let (row, stride, s) =
-            (realizations as usize, codes.stride(), T::of(scale(realizations, self.width)));
-        let (size, samples) = (self.taps_in_all(), padded.tokens());
-        let narrow = |w: &[f64]| w.iter().map(|&x| T::of(x)).collect::<Vec<T>>();
-        let (w_q, w_k) = (narrow(&self.q), narrow(&self.k));
-        // Samples under each tap, counted from the sample under the first.
-        let taps = Positions::grid(&self.taps)?;
-        let under: Vec<usize> = (0..size).map(|p| index_in(padded.sides(), taps.at(p))).collect();
-        let tokens = Positions::grid(positions.sides())?;
-        let both = codes.q.par_chunks_mut(stride).zip(codes.k.par_chunks_mut(stride)).enumerate();
-        both.for_each(|(n, (q, key))| {
-            let first = index_in(padded.sides(), tokens.at(n));
-            for (channel, (q, key)) in q.chunks_mut(row).zip(key.chunks_mut(row)).enumerate() {
-                let noise = &z[(channel * samples + first) * row..];
-                let (w_q, w_k) = (&w_q[channel * size..], &w_k[channel * size..]);
-                for (p, &offset) in under.iter().enumerate() {
-                    let sample = &noise[offset * row..][..row];
-                    for r in 0..row {
-                        q[r] += w_q[p] * sample[r];
-                        key[r] += w_k[p] * sample[r];
-                    }
-                }
-                for (q, key) in q.iter_mut().zip(key) {
-                    *q *= s;
-                    *key *= s;
-                }
-            }
-        });
-        Ok(codes)
+    /// Errors: [`Error::Value`] for a gate of other heads or dimensions.
+    pub fn table(&self, gate: Option<&Gate>) -> Result<ConvTable> {
+        let factors = gate_factors(gate, self.heads, self.width)?;
+        let size = self.taps_in_all();
+        let narrow =
+            |w: &[f64]| w.iter().enumerate().map(|(at, w)| (factors[at / size][0] * w) as f32).collect();
+        Ok(ConvTable {
+            heads: self.heads,
+            width: self.width,
+            taps: self.taps.clone(),
+            q: narrow(&self.q),
+            k: narrow(&self.k),
+            gates: gate.map(|_| factors.iter().map(|[_, e]| *e as f32).collect()),
+        })
     }
 
     fn overlap_save(
@@ -278,9 +251,9 @@ impl ConvCode {
         realizations: u32,
         block: [u32; 3],
     ) -> Result<Codes> {
-        let padded = self.check_noise(positions, z.len(), realizations)?;
-        let hops = self.hops(block)?;
         let mut codes = Codes::zeros(positions, self.heads, self.width, realizations)?;
+        let padded = check_noise(&codes, positions, &self.taps, z.len())?;
+        let hops = self.hops(block)?;
         let (row, s) = (realizations as usize, scale(realizations, self.width));
         let (size, samples, tokens) = (self.taps_in_all(), padded.tokens(), positions.tokens());
         let transform = Block::new(block);
@@ -350,6 +323,115 @@ impl ConvCode {
                 }
             }
         }
+        Ok(codes)
+    }
+}
+
+/// Sizes of the noise under filters, checked.
+fn check_noise<T>(codes: &Codes<T>, positions: &Positions, taps: &[u32], len: usize) -> Result<Positions> {
+    let padded = positions.padded(taps)?;
+    let mut shape = vec![("h", codes.heads.into()), ("d", codes.width.into())];
+    shape.extend(padded.sides().iter().map(|&u| ("u", u64::from(u))));
+    shape.push(("r", codes.realizations.into()));
+    check_len("noise under filters", &shape, len)?;
+    Ok(padded)
+}
+
+/// Adds Σ_p w(p) z(n + p) to both codes, taps in raster order; `filters` of queries and keys `[h, d, p₁, …]`.
+fn sums<T: Real>(
+    codes: &mut Codes<T>,
+    positions: &Positions,
+    taps: &[u32],
+    [w_q, w_k]: [&[T]; 2],
+    z: &[T],
+) -> Result<()> {
+    let padded = check_noise(codes, positions, taps, z.len())?;
+    let (row, stride, samples) = (codes.realizations as usize, codes.stride(), padded.tokens());
+    let taps = Positions::grid(taps)?;
+    let size = taps.tokens();
+    // Samples under each tap, counted from the sample under the first.
+    let under: Vec<usize> = (0..size).map(|p| index_in(padded.sides(), taps.at(p))).collect();
+    let tokens = Positions::grid(positions.sides())?;
+    let both = codes.q.par_chunks_mut(stride).zip(codes.k.par_chunks_mut(stride)).enumerate();
+    both.for_each(|(n, (q, key))| {
+        let first = index_in(padded.sides(), tokens.at(n));
+        for (channel, (q, key)) in q.chunks_mut(row).zip(key.chunks_mut(row)).enumerate() {
+            let noise = &z[(channel * samples + first) * row..];
+            let (w_q, w_k) = (&w_q[channel * size..], &w_k[channel * size..]);
+            for (p, &offset) in under.iter().enumerate() {
+                let sample = &noise[offset * row..][..row];
+                for r in 0..row {
+                    q[r] += w_q[p] * sample[r];
+                    key[r] += w_k[p] * sample[r];
+                }
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Multiplies both codes with s.
+fn scaled<T: Real>(codes: &mut Codes<T>) {
+    let s = T::of(scale(codes.realizations, codes.width));
+    for x in codes.q.iter_mut().chain(&mut codes.k) {
+        *x *= s;
+    }
+}
+
+/// Filters as every backend is given them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConvTable {
+    /// Heads H.
+    pub heads: u32,
+    /// Dimensions D.
+    pub width: u32,
+    /// Taps along each axis, slowest first.
+    pub taps: Vec<u32>,
+    /// `[h, d, p₁, …]` √(1−γ) w of queries.
+    pub q: Vec<f32>,
+    /// `[h, d, p₁, …]` √(1−γ) w of keys.
+    pub k: Vec<f32>,
+    /// `[h, d]` √γ, the gain of the gate's noise; absent without a gate.
+    pub gates: Option<Vec<f32>>,
+}
+
+impl ConvTable {
+    /// Codes from the table by sums, gate included, in f64 (the truth of the table) or in f32 (a plain evaluation); `z` `[h, d, u₁, …, r]`,
+    /// `epsilon` `[h, d, r]` if and only if there is a gate.
+    ///
+    /// Errors: [`Error::Value`] for positions of other axes and sizes of 0; [`Error::Data`] for noise of another size, and a table whose
+    /// lists are not of its sizes.
+    pub fn codes<T: Real>(
+        &self,
+        positions: &Positions,
+        z: &[T],
+        epsilon: Option<&[T]>,
+        realizations: u32,
+    ) -> Result<Codes<T>> {
+        check_taps(&self.taps)?;
+        let mut shape = vec![("h", self.heads.into()), ("d", self.width.into())];
+        if let Some(gates) = &self.gates {
+            check_len("table of gates", &shape, gates.len())?;
+        }
+        shape.extend(self.taps.iter().map(|&p| ("p", u64::from(p))));
+        check_len("table of queries' filters", &shape, self.q.len())?;
+        check_len("table of keys' filters", &shape, self.k.len())?;
+        let mut codes = Codes::zeros(positions, self.heads, self.width, realizations)?;
+        let wide = |w: &[f32]| w.iter().map(|&x| T::of(x.into())).collect::<Vec<T>>();
+        if let Some((gates, epsilon)) = with_gate(self.gates.as_deref(), epsilon)? {
+            let shape = [("h", self.heads.into()), ("d", self.width.into()), ("r", realizations.into())];
+            check_len("gate noise", &shape, epsilon.len())?;
+            let row = realizations as usize;
+            for (at, (q, k)) in codes.q.chunks_mut(row).zip(codes.k.chunks_mut(row)).enumerate() {
+                let channel = at % gates.len();
+                let gate = T::of(gates[channel].into());
+                for ((q, k), &e) in q.iter_mut().zip(k).zip(&epsilon[channel * row..]) {
+                    (*q, *k) = (gate * e, gate * e);
+                }
+            }
+        }
+        sums(&mut codes, positions, &self.taps, [&wide(&self.q), &wide(&self.k)], z)?;
+        scaled(&mut codes);
         Ok(codes)
     }
 }

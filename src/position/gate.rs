@@ -7,7 +7,7 @@
 //! (method: 1.4). In kernels √(1−γ) goes into gains or taps and √γ ε is one more row of the noise.
 
 use super::{Codes, check_finite, check_len, noise, scale, sigmoid};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernel::reference::Real;
 use crate::random::{Place, Purpose};
 
@@ -38,7 +38,8 @@ pub struct Gate {
 impl Gate {
     /// Gates from raw parameters γ̃ `[h, d]` in the given meaning.
     ///
-    /// Errors: [`crate::Error::Value`] for sizes of 0 or too many channels, [`crate::Error::Data`] for another number of values and for NaN or infinities.
+    /// Errors: [`Error::Value`] for sizes of 0 or too many channels, [`Error::Data`] for another number of values and for NaN or
+    /// infinities.
     pub fn new(heads: u32, width: u32, raw: Vec<f64>, meaning: Meaning) -> Result<Self> {
         noise::check_channels(heads, width)?;
         check_len("gate", &[("h", heads.into()), ("d", width.into())], raw.len())?;
@@ -52,7 +53,7 @@ impl Gate {
 
     /// Gates as training begins with them: γ̃ from N(0, 1).
     ///
-    /// Errors: [`crate::Error::Value`] for sizes of 0 or too many channels.
+    /// Errors: [`Error::Value`] for sizes of 0 or too many channels.
     pub fn init(heads: u32, width: u32, seed: u64) -> Result<Self> {
         noise::check_channels(heads, width)?;
         let drawn: Result<Vec<f64>> = (0..heads * width)
@@ -93,23 +94,20 @@ impl Gate {
     ///
     /// Panics, as slices do, for a head or dimension that it does not have.
     pub fn factors(&self, head: u32, dimension: u32) -> [f64; 2] {
-        let raw = self.raw[(head * self.width + dimension) as usize];
-        [sigmoid(-raw).sqrt(), sigmoid(raw).sqrt()]
+        factors(self.raw[(head * self.width + dimension) as usize])
     }
 
     /// Codes as they leave the gate; `epsilon` `[h, d, r]` has variance 1.
     ///
-    /// Errors: [`crate::Error::Data`] for codes of other heads or dimensions, and ε of another size.
+    /// Errors: [`Error::Value`] for codes of other heads or dimensions, [`Error::Data`] for ε of another size.
     pub fn apply<T: Real>(&self, codes: &mut Codes<T>, epsilon: &[f64]) -> Result<()> {
+        codes.check()?;
         let shape = [("h", self.heads.into()), ("d", self.width.into()), ("r", codes.realizations.into())];
         check_len("gate noise", &shape, epsilon.len())?;
-        let mut expected = vec![("n", codes.tokens as u64)];
-        expected.extend(shape);
-        check_len("codes before the gate", &expected, codes.q.len())?;
+        gate_factors(Some(self), codes.heads, codes.width)?;
         let s = scale(codes.realizations, self.width);
         let row = codes.realizations as usize;
-        let factors: Vec<[f64; 2]> =
-            self.raw.iter().map(|raw| [sigmoid(-raw).sqrt(), sigmoid(*raw).sqrt()]).collect();
+        let factors: Vec<[f64; 2]> = self.raw.iter().map(|raw| factors(*raw)).collect();
         for side in [&mut codes.q, &mut codes.k] {
             for (at, line) in side.chunks_mut(row).enumerate() {
                 let channel = at % factors.len();
@@ -122,6 +120,44 @@ impl Gate {
         }
         Ok(())
     }
+}
+
+/// c and e of every channel `[h, d]` of a code; 1 and 0 without a gate.
+///
+/// Errors: [`Error::Value`] for a gate of other heads or dimensions.
+pub(super) fn gate_factors(gate: Option<&Gate>, heads: u32, width: u32) -> Result<Vec<[f64; 2]>> {
+    let Some(gate) = gate else { return Ok(vec![[1.0, 0.0]; (heads * width) as usize]) };
+    if (gate.heads, gate.width) != (heads, width) {
+        return Err(Error::value(
+            "gate of a position code [H, D]",
+            format!("[{heads}, {width}], as its code"),
+            format!("[{}, {}]", gate.heads, gate.width),
+            "load both from the same model",
+        ));
+    }
+    Ok(gate.raw.iter().map(|raw| factors(*raw)).collect())
+}
+
+/// Gains of a gate with its noise, or neither.
+///
+/// Errors: [`Error::Data`] for one without the other.
+pub(super) fn with_gate<'a, T>(
+    gates: Option<&'a [f32]>,
+    epsilon: Option<&'a [T]>,
+) -> Result<Option<(&'a [f32], &'a [T])>> {
+    let got = match (gates, epsilon) {
+        (Some(gates), Some(epsilon)) => return Ok(Some((gates, epsilon))),
+        (None, None) => return Ok(None),
+        (Some(_), None) => "a gate without noise",
+        (None, Some(_)) => "noise without a gate",
+    };
+    let expected = "noise if and only if the code has a gate".to_owned();
+    Err(Error::Data { tensor: "gate noise".into(), expected, got: got.into() })
+}
+
+/// √(1−γ) and √γ.
+fn factors(raw: f64) -> [f64; 2] {
+    [sigmoid(-raw).sqrt(), sigmoid(raw).sqrt()]
 }
 
 /// Streams of the numbers that parameters begin with.

@@ -31,7 +31,7 @@ pub mod template;
 #[cfg(feature = "cli")]
 pub mod weights;
 
-pub use conv::{ConvCode, ConvPath};
+pub use conv::{ConvCode, ConvPath, ConvTable};
 pub use gate::{Gate, Meaning};
 pub use noise::{Layer, Mode, Noise};
 pub use sine::{SineCode, SineTable};
@@ -231,6 +231,7 @@ pub struct Codes<T = f64> {
 impl<T: Real> Codes<T> {
     /// A code of zeros, to be added to.
     fn zeros(positions: &Positions, heads: u32, width: u32, realizations: u32) -> Result<Self> {
+        noise::check_sizes(heads, width, realizations)?;
         let tokens = positions.tokens();
         let len = count(
             "codes",
@@ -242,6 +243,19 @@ impl<T: Real> Codes<T> {
             ],
         )?;
         Ok(Self { tokens, heads, width, realizations, q: vec![T::zero(); len], k: vec![T::zero(); len] })
+    }
+
+    /// Refuses sizes of 0 and numbers that are not as many as the sizes say; the fields are anybody's to fill.
+    fn check(&self) -> Result<()> {
+        noise::check_sizes(self.heads, self.width, self.realizations)?;
+        let shape = [
+            ("n", self.tokens as u64),
+            ("h", self.heads.into()),
+            ("d", self.width.into()),
+            ("r", self.realizations.into()),
+        ];
+        check_len("codes of queries", &shape, self.q.len())?;
+        check_len("codes of keys", &shape, self.k.len())
     }
 
     /// Numbers of one token, H·D·R.
@@ -332,16 +346,7 @@ impl Encoding {
     /// Errors: [`Error::Value`] for a gate of other heads or dimensions.
     pub fn new(code: impl Into<Code>, gate: Option<Gate>) -> Result<Self> {
         let code = code.into();
-        if let Some(gate) = &gate
-            && (gate.heads(), gate.width()) != (code.heads(), code.width())
-        {
-            return Err(Error::value(
-                "gate of a position code [H, D]",
-                format!("[{}, {}], as its code", code.heads(), code.width()),
-                format!("[{}, {}]", gate.heads(), gate.width()),
-                "load both from the same model",
-            ));
-        }
+        gate::gate_factors(gate.as_ref(), code.heads(), code.width())?;
         Ok(Self { code, gate })
     }
 

@@ -116,6 +116,10 @@ impl Noise {
     /// The place of a number; the counter follows from it.
     fn place(&self, purpose: Purpose, index: u32, channel: u32, lane: u32) -> Result<Place> {
         let layer = if purpose == Purpose::GateNoise { self.gate_layer } else { self.layer }.bits()?;
+        if self.draw >= 1 << 8 {
+            let remedy = "use another seed for further draws";
+            return Err(Error::value("draw of position noise", "below 256", self.draw, remedy));
+        }
         Ok(Place { index, channel, lane, step: self.step, purpose, layer, stream: self.draw })
     }
 

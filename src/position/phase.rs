@@ -17,7 +17,7 @@ pub fn of_turns(turns: f64) -> u32 {
 }
 
 /// Odd coefficients of sin(πx/4) on [−1, 1], lowest first.
-pub const SINE: [f32; 4] = [0.785_398_2, -0.080_745_436, 0.002_490_006_8, -3.595_439_9e-5];
+pub const SINE: [f32; 4] = [std::f32::consts::FRAC_PI_4, -0.080_745_436, 0.002_490_006_8, -3.595_44e-5];
 /// Even coefficients of cos(πx/4) on [−1, 1], lowest first.
 pub const COSINE: [f32; 5] = [1.0, -0.308_425_13, 0.015_854_325, -3.259_386e-4, 3.529_804_2e-6];
 

@@ -24,7 +24,7 @@
 //! * [`Encoding::materialise`]: codes in memory, for many layers that share them.
 //! * [`Encoding::stream`]: codes of a few tokens at positions that are told before each run, for decoding token by token.
 
-use super::{Code, ConvCode, Encoding, Noise, Positions, SineCode, noise, scale};
+use super::{Code, ConvCode, Encoding, Noise, Positions, SineCode, check_len, noise, scale, sine};
 use crate::backend::Program;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, PassId};
@@ -101,6 +101,26 @@ fn moved_to(params: counter_noise::Params, positions: &Positions) -> counter_noi
     counter_noise::Params { first_0: first[0], first_1: first[1], first_2: first[2], ..params }
 }
 
+/// Noise that is given instead of drawn, variance 1: to repeat what another program did.
+#[derive(Clone, Copy, Debug)]
+pub struct Given<'a> {
+    /// `[h, d, 2K, r]` of sinusoids, `[h, d, u₁, …, r]` of filters: nₐ + Pₐ − 1 samples along each axis.
+    pub z: &'a [f64],
+    /// `[h, d, r]` of the gate, where there is one.
+    pub epsilon: Option<&'a [f64]>,
+}
+
+/// Where noise comes from.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Drawn(&'a Noise),
+    Given(Given<'a>),
+}
+
+fn single(values: &[f64]) -> Vec<f32> {
+    values.iter().map(|x| *x as f32).collect()
+}
+
 /// Positions of tokens `[n, axes]`.
 fn places(positions: &Positions) -> Result<HostTensor> {
     let axes = positions.axes();
@@ -159,7 +179,7 @@ impl Sine {
         encoding: &Encoding,
         code: &SineCode,
         graph: &mut Graph,
-        noise: &Noise,
+        source: Source<'_>,
         places: Tensor,
         r: u32,
     ) -> Result<Self> {
@@ -188,15 +208,24 @@ impl Sine {
             },
         };
         let phase = words(graph, "phases", k, table.phases)?;
-        let mut params = counters(noise, Purpose::SineNoise)?;
-        if encoding.gate().is_some() {
-            params.last_purpose = noise.counter_tail(Purpose::GateNoise)?[1];
-        }
-        let heads = if noise.shared_by_heads { 1 } else { h };
         let rows = 2 * k + u32::from(encoding.gate().is_some());
-        let table = counter_noise::table(graph)?;
-        let made = counter_noise::record(graph, "noise of waves", table, [heads * d, rows, r], params)?;
-        let noise = graph.reshape(made, [1, heads, d * rows, r])?;
+        let noise = match source {
+            Source::Given(Given { z, epsilon }) => {
+                let joined = code.table(encoding.gate())?.join_noise(z, epsilon, r)?;
+                reals(graph, "noise of waves", &[1, h, d * rows, r], single(&joined))?
+            }
+            Source::Drawn(noise) => {
+                let mut params = counters(noise, Purpose::SineNoise)?;
+                if encoding.gate().is_some() {
+                    params.last_purpose = noise.counter_tail(Purpose::GateNoise)?[1];
+                }
+                let heads = if noise.shared_by_heads { 1 } else { h };
+                let table = counter_noise::table(graph)?;
+                let made =
+                    counter_noise::record(graph, "noise of waves", table, [heads * d, rows, r], params)?;
+                graph.reshape(made, [1, heads, d * rows, r])?
+            }
+        };
         Ok(Self { waves, phase, noise })
     }
 
@@ -223,10 +252,28 @@ fn taps(encoding: &Encoding, code: &ConvCode, r: u32) -> [Vec<f32>; 2] {
 }
 
 /// What the gate of a convolutional code adds `[1, h, d, r]`.
-fn added(encoding: &Encoding, graph: &mut Graph, noise: &Noise, r: u32) -> Result<Option<Tensor>> {
-    let Some(gate) = encoding.gate() else { return Ok(None) };
+fn added(encoding: &Encoding, graph: &mut Graph, source: Source<'_>, r: u32) -> Result<Option<Tensor>> {
+    let given = match source {
+        Source::Given(given) => given.epsilon,
+        Source::Drawn(_) => None,
+    };
+    let Some(gate) = encoding.gate() else {
+        return match given {
+            None => Ok(None),
+            Some(_) => Err(Error::Data {
+                tensor: "gate noise".into(),
+                expected: "none, as the code has no gate".into(),
+                got: "noise".into(),
+            }),
+        };
+    };
     let (h, d) = (gate.heads(), gate.width());
-    let epsilon = noise.gate(h, d, encoding.code().gate_index(), r)?;
+    let epsilon = match (source, given) {
+        (Source::Drawn(noise), _) => noise.gate(h, d, encoding.code().gate_index(), r)?,
+        (_, Some(given)) => given.to_vec(),
+        (_, None) => Vec::new(),
+    };
+    check_len("gate noise", &[("h", h.into()), ("d", d.into()), ("r", r.into())], epsilon.len())?;
     let s = scale(r, d);
     let of = |(at, e): (usize, &f64)| {
         let channel = at as u32 / r;
@@ -316,12 +363,39 @@ impl Encoding {
         realizations: u32,
         (q, k): (Tensor, Tensor),
     ) -> Result<(Tensor, Tensor)> {
+        self.record_from(graph, Source::Drawn(noise), positions, realizations, (q, k))
+    }
+
+    /// [`Self::record`] with noise that is given.
+    ///
+    /// Errors: as there, and [`Error::Data`] for noise of another size.
+    #[track_caller]
+    pub fn record_given(
+        &self,
+        graph: &mut Graph,
+        given: Given<'_>,
+        positions: &Positions,
+        realizations: u32,
+        (q, k): (Tensor, Tensor),
+    ) -> Result<(Tensor, Tensor)> {
+        self.record_from(graph, Source::Given(given), positions, realizations, (q, k))
+    }
+
+    #[track_caller]
+    fn record_from(
+        &self,
+        graph: &mut Graph,
+        source: Source<'_>,
+        positions: &Positions,
+        realizations: u32,
+        (q, k): (Tensor, Tensor),
+    ) -> Result<(Tensor, Tensor)> {
         check_tokens(self, positions, (q, k))?;
         match self.code() {
             Code::Sine(code) => {
-                code.check_axes(positions)?;
+                sine::check_axes(code.sizes(), positions)?;
                 let places = graph.constant("positions", places(positions)?);
-                Sine::new(self, code, graph, noise, places, realizations)?.record(
+                Sine::new(self, code, graph, source, places, realizations)?.record(
                     graph,
                     (q, k),
                     sine_code::BY_COST,
@@ -333,7 +407,11 @@ impl Encoding {
                 let padded = positions.padded(code.taps())?;
                 noise::pack(&padded.at(padded.tokens().saturating_sub(1))[..padded.axes()])?;
                 let (sides, lengths) = (padded_box(positions.sides()), padded_box(code.taps()));
-                let start = moved_to(counters(noise, Purpose::ConvNoise)?, positions);
+                let (start, shared) = match source {
+                    Source::Drawn(noise) => (counters(noise, Purpose::ConvNoise)?, noise.shared_by_heads),
+                    Source::Given(_) => (counter_noise::Params::default(), false),
+                };
+                let start = moved_to(start, positions);
                 let params = conv_code::Params {
                     axes: positions.axes() as u32,
                     side_1: sides[1],
@@ -347,22 +425,42 @@ impl Encoding {
                     seed_high: start.seed_high,
                     step: start.step,
                     purpose: start.purpose,
-                    shared: u32::from(noise.shared_by_heads),
+                    shared: u32::from(shared),
                     mode: start.mode,
                     path: conv_code::BY_COST,
                 };
-                let constant = added(self, graph, noise, realizations)?;
+                let constant = added(self, graph, source, realizations)?;
+                let z = match source {
+                    Source::Drawn(_) => None,
+                    Source::Given(Given { z, .. }) => {
+                        let shape = [
+                            ("h", h.into()),
+                            ("d", d.into()),
+                            ("places", padded.tokens() as u64),
+                            ("r", realizations.into()),
+                        ];
+                        check_len("noise of filters", &shape, z.len())?;
+                        Some(reals(
+                            graph,
+                            "noise",
+                            &[1, h, d * padded.tokens() as u32, realizations],
+                            single(z),
+                        )?)
+                    }
+                };
                 let box_of = at_end(code.taps());
-                let mut coded = Vec::with_capacity(2);
-                for (x, values) in [q, k].into_iter().zip(taps(self, code, realizations)) {
+                let [of_q, of_k] = taps(self, code, realizations);
+                let mut side = |x: Tensor, values: Vec<f32>| -> Result<conv_code::Tokens> {
                     let by_lag = conv_code::lags(&values, box_of);
                     let entries = by_lag.len() as u32 / (h * d);
                     let lags = Some(reals(graph, "taps by lag", &[h * d, entries], by_lag)?);
                     let taps = reals(graph, "taps", &[1, h, d, code.taps_in_all() as u32], values)?;
-                    let inputs = conv_code::Inputs { x, taps, lags, constant, z: None };
-                    coded.push(conv_code::record(graph, "under its code", inputs, realizations, params)?);
-                }
-                Ok((coded[0], coded[1]))
+                    Ok(conv_code::Tokens { x, taps, lags })
+                };
+                let sides = [side(q, of_q)?, side(k, of_k)?];
+                let common = conv_code::Common { constant, z };
+                let [q, k] = conv_code::record(graph, sides, common, realizations, params)?;
+                Ok((q, k))
             }
         }
     }
@@ -380,9 +478,9 @@ impl Encoding {
     ) -> Result<Materialised> {
         match self.code() {
             Code::Sine(code) => {
-                code.check_axes(positions)?;
+                sine::check_axes(code.sizes(), positions)?;
                 let places = graph.constant("positions", places(positions)?);
-                let sine = Sine::new(self, code, graph, noise, places, realizations)?;
+                let sine = Sine::new(self, code, graph, Source::Drawn(noise), places, realizations)?;
                 let (d, k, n) = (code.width(), code.sinusoids(), positions.tokens() as u32);
                 let heads = sine.noise.dim(1);
                 let mut codes = Vec::with_capacity(2);
@@ -421,7 +519,7 @@ impl Encoding {
             }
             Code::Conv(code) => {
                 let ([q, k], _, _) = filtered(self, code, graph, noise, positions, realizations)?;
-                Ok(Materialised { q, k, constant: added(self, graph, noise, realizations)? })
+                Ok(Materialised { q, k, constant: added(self, graph, Source::Drawn(noise), realizations)? })
             }
         }
     }
@@ -443,17 +541,17 @@ impl Encoding {
         let positions = *positions;
         match self.code() {
             Code::Sine(code) => {
-                code.check_axes(&positions)?;
+                sine::check_axes(code.sizes(), &positions)?;
                 let shape = [positions.tokens() as u32, positions.axes() as u32];
                 let tensor = graph.input("positions", shape, DType::U32);
-                let sine = Sine::new(self, code, graph, noise, tensor, realizations)?;
+                let sine = Sine::new(self, code, graph, Source::Drawn(noise), tensor, realizations)?;
                 let (q, k) = sine.record(graph, (q, k), sine_code::BY_COST)?;
                 Ok(Streamed { q, k, positions, moved: Moved::Places(tensor) })
             }
             Code::Conv(code) => {
                 let ([q_code, k_code], pass, params) =
                     filtered(self, code, graph, noise, &positions, realizations)?;
-                let constant = added(self, graph, noise, realizations)?;
+                let constant = added(self, graph, Source::Drawn(noise), realizations)?;
                 let (q, k) = Materialised { q: q_code, k: k_code, constant }.record(graph, (q, k))?;
                 let moved = Moved::Noise(pass, Box::new(params), code.taps().to_vec());
                 Ok(Streamed { q, k, positions, moved })

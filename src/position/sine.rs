@@ -9,7 +9,7 @@
 //! (our extension). [`SineCode`] evaluates this in f64; [`SineTable`] is what every backend is given: frequencies and phases as
 //! integers, gains with the gate in them.
 
-use super::gate::{FREQUENCY_STREAM, GAIN_STREAM, PHASE_STREAM};
+use super::gate::{FREQUENCY_STREAM, GAIN_STREAM, PHASE_STREAM, gate_factors, with_gate};
 use super::{Codes, Gate, Positions, check_finite, check_len, noise, phase, scale, sigmoid};
 use crate::error::{Error, Result};
 use crate::kernel::reference::Real;
@@ -203,7 +203,7 @@ impl SineCode {
     ///
     /// Errors: [`Error::Value`] for positions of other axes; [`Error::Data`] for `z` of another size.
     pub fn codes(&self, positions: &Positions, z: &[f64], realizations: u32) -> Result<Codes> {
-        self.check_axes(positions)?;
+        check_axes(self.sizes, positions)?;
         let rows = 2 * self.sizes.sinusoids;
         let norm = (2.0 * f64::from(self.sizes.sinusoids)).sqrt();
         let gains: Vec<f64> = self.gains.iter().map(|g| g / norm).collect();
@@ -222,36 +222,12 @@ impl SineCode {
         })
     }
 
-    pub(super) fn check_axes(&self, positions: &Positions) -> Result<()> {
-        if positions.axes() == self.sizes.axes as usize {
-            return Ok(());
-        }
-        Err(Error::value(
-            "positions of a sinusoidal code",
-            format!("{}, as its frequencies have", crate::words::counted(self.sizes.axes, "axis", "axes")),
-            positions.axes(),
-            "give positions on a grid of as many axes as the code",
-        ))
-    }
-
     /// What backends are given: frequencies and phases as integers, gains and gate in f32.
     ///
     /// Errors: [`Error::Value`] for a gate of other heads or dimensions.
     pub fn table(&self, gate: Option<&Gate>) -> Result<SineTable> {
-        if let Some(gate) = gate
-            && (gate.heads(), gate.width()) != (self.sizes.heads, self.sizes.width)
-        {
-            return Err(Error::value(
-                "gate of a sinusoidal code [H, D]",
-                format!("[{}, {}]", self.sizes.heads, self.sizes.width),
-                format!("[{}, {}]", gate.heads(), gate.width()),
-                "load both from the same model",
-            ));
-        }
         let SineSizes { heads, width, sinusoids, .. } = self.sizes;
-        let factors: Vec<[f64; 2]> = (0..heads * width)
-            .map(|c| gate.map_or([1.0, 0.0], |gate| gate.factors(c / width, c % width)))
-            .collect();
+        let factors = gate_factors(gate, heads, width)?;
         let norm = (2.0 * f64::from(sinusoids)).sqrt();
         let gains = self.gains.iter().enumerate();
         Ok(SineTable {
@@ -285,7 +261,22 @@ impl SineTable {
         2 * self.sizes.sinusoids + u32::from(self.gates.is_some())
     }
 
+    /// Refuses lists that are not as long as the sizes say; the fields are anybody's to fill.
+    fn check(&self) -> Result<()> {
+        let [h, d, k] = self.sizes.check()?.hdk();
+        check_len(
+            "table of frequencies",
+            &[h, d, k, ("axes", self.sizes.axes.into())],
+            self.frequencies.len(),
+        )?;
+        check_len("table of phases", &[h, d, k], self.phases.len())?;
+        check_len("table of gains", &[h, d, k], self.gains.len())?;
+        self.gates.as_ref().map_or(Ok(()), |gates| check_len("table of gates", &[h, d], gates.len()))
+    }
+
     /// Phase of a key at a position: the wrapping sum of products over the axes. A query's is ahead by its entry in `phases`.
+    ///
+    /// `at` counts `[h, d, k]`; panics, as slices do, beyond it.
     pub fn phase(&self, at: usize, position: [u32; 3]) -> u32 {
         let axes = self.sizes.axes as usize;
         let products = self.frequencies[at * axes..][..axes].iter().zip(position);
@@ -296,20 +287,11 @@ impl SineTable {
     ///
     /// Errors: [`Error::Data`] for other sizes, and an ε without a gate or the reverse.
     pub fn join_noise(&self, z: &[f64], epsilon: Option<&[f64]>, realizations: u32) -> Result<Vec<f64>> {
+        noise::check_sizes(self.sizes.heads, self.sizes.width, realizations)?;
         let (h, d) = (("h", self.sizes.heads.into()), ("d", self.sizes.width.into()));
         let r = ("r", u64::from(realizations));
         check_len("noise of sinusoids", &[h, d, ("rows", 2 * u64::from(self.sizes.sinusoids)), r], z.len())?;
-        let Some(epsilon) = epsilon.filter(|_| self.gates.is_some()) else {
-            return match (epsilon, &self.gates) {
-                (None, None) => Ok(z.to_vec()),
-                _ => Err(Error::Data {
-                    tensor: "gate noise".into(),
-                    expected: "noise if and only if the code has a gate".into(),
-                    got: if epsilon.is_some() { "noise without a gate" } else { "a gate without noise" }
-                        .into(),
-                }),
-            };
-        };
+        let Some((_, epsilon)) = with_gate(self.gates.as_deref(), epsilon)? else { return Ok(z.to_vec()) };
         check_len("gate noise", &[h, d, r], epsilon.len())?;
         let row = realizations as usize;
         let blocks = z.chunks(2 * self.sizes.sinusoids as usize * row).zip(epsilon.chunks(row));
@@ -318,19 +300,11 @@ impl SineTable {
 
     /// Codes from the table, gate included, in f64 (the truth of the table) or in f32 (a plain evaluation); noise `[h, d, J, r]`.
     ///
-    /// Errors: [`Error::Value`] for positions of other axes; [`Error::Data`] for noise of another size.
+    /// Errors: [`Error::Value`] for positions of other axes; [`Error::Data`] for noise of another size, and a table whose lists are not
+    /// of its sizes.
     pub fn codes<T: Real>(&self, positions: &Positions, noise: &[T], realizations: u32) -> Result<Codes<T>> {
-        if positions.axes() != self.sizes.axes as usize {
-            return Err(Error::value(
-                "positions of a sinusoidal code",
-                format!(
-                    "{}, as its frequencies have",
-                    crate::words::counted(self.sizes.axes, "axis", "axes")
-                ),
-                positions.axes(),
-                "give positions on a grid of as many axes as the code",
-            ));
-        }
+        self.check()?;
+        check_axes(self.sizes, positions)?;
         let gains: Vec<T> = self.gains.iter().map(|&g| T::of(g.into())).collect();
         let gate = self.gates.as_ref().map(|e| e.iter().map(|&e| T::of(e.into())).collect::<Vec<T>>());
         let sources = Sources { sizes: self.sizes, rows: self.rows(), gains: &gains, gate: gate.as_deref() };
@@ -341,6 +315,18 @@ impl SineTable {
             [cosine_q, sine_q, cosine_k, sine_k]
         })
     }
+}
+
+pub(super) fn check_axes(sizes: SineSizes, positions: &Positions) -> Result<()> {
+    if positions.axes() == sizes.axes as usize {
+        return Ok(());
+    }
+    Err(Error::value(
+        "positions of a sinusoidal code",
+        format!("{}, as its frequencies have", crate::words::counted(sizes.axes, "axis", "axes")),
+        positions.axes(),
+        "give positions on a grid of as many axes as the code",
+    ))
 }
 
 struct Sources<'a, T> {

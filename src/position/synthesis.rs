@@ -1,6 +1,6 @@
 //! Parameters for a prescribed template: which relative positions attention shall see, and what the noise of it will cost.
 //!
-//! A pair of filters has the template P(τ) = Σ_p w_q[p] w_k[p + τ], so the polynomial z^(P−1) Σ_τ P(τ) z^τ of degree 2P − 2 is the product
+//! A pair of filters has the template P(τ) = Σ_p w_q(p) w_k(p + τ), so the polynomial z^(P−1) Σ_τ P(τ) z^τ of degree 2P − 2 is the product
 //! of two polynomials of degree P − 1, the keys' filter and the queries' reversed. Any real template of finite support can be taken
 //! apart that way if its complex roots are shared out in conjugate pairs ([`conv_by_roots`]); with one filter a single tap there is
 //! nothing to solve, but only P lags in a row can be prescribed ([`conv_by_delta`]). Sums of cosines reach a template only as K grows
@@ -27,7 +27,9 @@ pub const MOST_FITTED_LAGS: usize = 1023;
 /// gains of thousands, which is all noise.
 const LEAST_NEW: f64 = 0.03;
 /// Most times that every frequency is moved.
-const MOST_SWEEPS: usize = 30;
+const MOST_SWEEPS: usize = 10;
+/// Most steps of all frequencies together.
+const MOST_STEPS: usize = 100;
 
 /// A pair of filters found for a template.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,7 +117,8 @@ fn correlated(q: &[f64], k: &[f64]) -> Vec<f64> {
 /// few Gauss–Newton steps on the taps remove what rounding of the roots left.
 ///
 /// Errors: [`Error::Value`] for an even number of lags, more than [`MOST_SOLVED_TAPS`] taps, zeros only, an even P whose
-/// polynomial has no real root (two real polynomials of odd degree need one each), and a residual above [`MOST_RESIDUAL`]; [`Error::Data`] for NaN or infinities.
+/// polynomial has no real root (two real polynomials of odd degree need one each), and a residual above [`MOST_RESIDUAL`];
+/// [`Error::Data`] for NaN or infinities.
 pub fn conv_by_roots(target: &[f64]) -> Result<ConvFit> {
     let taps = target.len().div_ceil(2);
     if target.len().is_multiple_of(2) || taps > MOST_SOLVED_TAPS {
@@ -335,7 +338,8 @@ fn polished(mut fit: ConvFit, target: &[f64]) -> ConvFit {
     fit
 }
 
-/// Filters of which the keys' is a single tap at `at`: P(τ) = w_q[at − τ], exact for the lags at − (P − 1) … at on every axis and 0 elsewhere.
+/// Filters of which the keys' is a single tap at `at`: P(τ) = w_q(at − τ), exact for the lags at − (P − 1) … at on every axis
+/// and 0 elsewhere.
 ///
 /// `target` gives the template by lag, entries beyond the axes 0.
 ///
@@ -437,8 +441,8 @@ fn explained(columns: [Vec<f64>; 2], rest: &[f64]) -> f64 {
 
 /// K cosines for the template `target`, P(τ) for τ = −L … L, one after the other.
 ///
-/// Each is the frequency with which a least-squares fit together with those before it leaves least, found on a grid of 4(2L + 1) frequencies
-/// and refined between its neighbours; then every one is moved with the others held, until that helps no more.
+/// Each is the frequency with which a least-squares fit together with those before it leaves least, found on a grid of 4(2L + 1)
+/// frequencies and refined between its neighbours; then every one is moved with the others held, and at last all together, until that helps no more.
 ///
 /// Errors: [`Error::Value`] for an even number of lags, more than [`MOST_FITTED_LAGS`], no sinusoid, more sinusoids than lags, and
 /// zeros only; [`Error::Data`] for NaN or infinities.
@@ -497,6 +501,56 @@ pub fn sine_greedy(target: &[f64], sinusoids: u32) -> Result<SineFit> {
         }
         if done {
             break;
+        }
+    }
+    // The last sweep may have been no better.
+    chosen = fit.frequencies[..chosen.len()].to_vec();
+    together(chosen, fit, target, count)
+}
+
+/// Moves all frequencies at once: Levenberg–Marquardt on what the best amplitudes leave (variable projection, of which the projected
+/// derivatives are the leading part). One by one they move slowly where the best places are a little farther apart for all of them.
+fn together(mut chosen: Vec<f64>, mut fit: SineFit, target: &[f64], count: usize) -> Result<SineFit> {
+    let lags = target.len();
+    let reach = (lags / 2) as f64;
+    let mut damping = 1e-2;
+    let mut steps = 0;
+    while steps < MOST_STEPS && damping < 1e6 && fit.residual > 1e-12 {
+        steps += 1;
+        let basis = basis_of(chosen.iter().copied(), lags);
+        let mut rest = target.to_vec();
+        reduce(&mut rest, &basis);
+        // ∂P/∂f of a cos(2πfτ + θ), without what the waves themselves can take up.
+        let slopes = chosen.iter().zip(fit.gains.iter().zip(&fit.phases)).flat_map(|(f, (gain, theta))| {
+            let amplitude = gain * gain / (2.0 * count as f64);
+            let mut slope: Vec<f64> = (0..lags)
+                .map(|i| {
+                    let tau = i as f64 - reach;
+                    -TAU * tau * amplitude * (TAU * f * tau + theta).sin()
+                })
+                .collect();
+            reduce(&mut slope, &basis);
+            slope
+        });
+        let jacobian = DMatrix::from_vec(lags, chosen.len(), slopes.collect());
+        let goal = jacobian.tr_mul(&DVector::from_column_slice(&rest));
+        let mut normal = jacobian.tr_mul(&jacobian);
+        let floor = 1e-9 * normal.diagonal().max();
+        for i in 0..chosen.len() {
+            normal[(i, i)] = normal[(i, i)] * (1.0 + damping) + floor;
+        }
+        let Some(cholesky) = normal.cholesky() else { break };
+        let step = cholesky.solve(&goal);
+        let moved: Vec<f64> = chosen.iter().zip(step.iter()).map(|(f, s)| (f + s).clamp(0.0, 0.5)).collect();
+        let next = fitted(&moved, target, count)?;
+        if next.residual < fit.residual && next.price < 1.5 * fit.price.max(1.0) {
+            let gained = 1.0 - next.residual / fit.residual;
+            (chosen, fit, damping) = (moved, next, damping / 3.0);
+            if gained < 1e-4 {
+                break;
+            }
+        } else {
+            damping *= 4.0;
         }
     }
     Ok(fit)

@@ -44,7 +44,7 @@ impl Code {
     }
 }
 
-/// Σ_p q[p] k[p + τ] over the taps that both have.
+/// Σ_p q(p) k(p + τ) over the taps that both have.
 fn correlation(q: &[f64], k: &[f64], taps: &[u32], lag: [i64; 3]) -> f64 {
     let mut sum = 0.0;
     for (at, w) in q.iter().enumerate() {
@@ -159,6 +159,7 @@ impl Encoding {
 ///
 /// Errors: [`Error::Value`] for a head or dimension that the codes do not have, or too many pairs of tokens.
 pub fn empirical(codes: &Codes, head: u32, dimension: u32) -> Result<Vec<f64>> {
+    codes.check()?;
     if head >= codes.heads || dimension >= codes.width {
         return Err(Error::value(
             "head and dimension of drawn codes",
@@ -230,8 +231,8 @@ impl Logit {
     }
 }
 
-/// How far a matrix `[m, n]` is from depending on the lag alone: variance within entries of equal lag over variance of all entries. 0 for an exact
-/// relative encoding, falling as 1/R for drawn codes.
+/// How far a matrix `[m, n]` is from depending on the lag alone: variance within entries of equal lag over variance of all entries.
+/// 0 for an exact relative encoding, falling as 1/R for drawn codes.
 ///
 /// Errors: [`Error::Data`] for a matrix of another size; [`Error::Value`] for one whose entries are all the same.
 pub fn variance_within_lags(matrix: &[f64], positions: &Positions) -> Result<f64> {

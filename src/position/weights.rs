@@ -7,8 +7,8 @@
 //! | gate γ̃ `[h, d]` | `gate` | `gate`, of the other sign |
 //!
 //! Names stand behind a prefix, `.` and `/` alike. The PyTorch program filters for queries with what it calls `conv_k`: read by their
-//! names its filters would have the template P(−τ). The method's reading of the JAX program has no such exchange; a published version of it does, so
-//! that reading has a name too ([`Convention::ALL`]).
+//! names its filters would have the template P(−τ). The method's reading of the JAX program has no such exchange; a published version of
+//! it does, so that reading has a name too ([`Convention::ALL`]).
 
 use super::{Code, ConvCode, Encoding, Gate, Meaning, SineCode, sine::SineSizes};
 use crate::arrays::{self, Array, ArrayData};
@@ -72,8 +72,8 @@ impl Source {
 
 /// Reads a code and its gate from a file.
 ///
-/// Errors: [`Error::Tensor`] for a file that cannot be read and a name that is missing; [`Error::Data`], naming the tensor, for another shape, element
-/// type or numbers that are not finite; [`Error::Value`] for filters whose heads are not known.
+/// Errors: [`Error::Tensor`] for a file that cannot be read and a name that is missing; [`Error::Data`], naming the tensor, for another
+/// shape, element type or numbers that are not finite; [`Error::Value`] for filters whose heads are not known.
 pub fn read(path: impl AsRef<Path>, source: &Source) -> Result<Encoding> {
     let arrays = arrays::read(&path).map_err(|error| Error::Tensor {
         tensor: error.array.clone().unwrap_or_else(|| "all".into()),

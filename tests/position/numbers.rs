@@ -222,8 +222,11 @@ fn the_path_is_chosen_by_its_cost() {
         assert!(flops(planned) <= flops(stated), "{planned:?}");
         assert_ne!(planned, ConvPath::Direct);
     }
-    let short = ConvCode::init(1, 1, &[8], 0).expect("works");
-    assert_eq!(short.plan(&Positions::line(1000).expect("works"), 4).expect("works"), ConvPath::Direct);
+    for taps in [1, 2, 8] {
+        let short = ConvCode::init(1, 1, &[taps], 0).expect("works");
+        let planned = short.plan(&Positions::line(1000).expect("works"), 4).expect("works");
+        assert_eq!(planned, ConvPath::Direct, "{taps} taps");
+    }
 }
 
 /// Counts of the method: 3HDK, 2HDP and HD, independent of the tokens.

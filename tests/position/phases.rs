@@ -58,8 +58,8 @@ fn phases_wrap_around() {
     }
 }
 
-/// The largest error of cos 2πfn over frequencies of (0, ½), in f32 as a shader would take 2π·f·n, and by integers. The method measured 4e-4, 4e-3 and
-/// 1.4e-2 against 1.5e-6, 1.2e-5 and 4.8e-5 for n = 2047, 16 383 and 65 535.
+/// The largest error of cos 2πfn over frequencies of (0, ½), in f32 as a shader would take 2π·f·n, and by integers. The method
+/// measured 4e-4, 4e-3 and 1.4e-2 against 1.5e-6, 1.2e-5 and 4.8e-5 for n = 2047, 16 383 and 65 535.
 #[test]
 fn integer_phases_do_not_drift_as_floats_do() {
     let frequencies: Vec<f64> =

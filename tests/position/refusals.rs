@@ -31,7 +31,7 @@ fn sizes_of_zero_and_beyond_the_counters_are_refused() {
     refused(noise.sine(1024, 1024, 1 << 20, 16_384), &["numbers on the CPU"]);
     refused(Noise { layer: Layer::Own(u16::MAX), ..noise }.sine(1, 1, 1, 1), &["layer", "65535"]);
     refused(Noise { gate_layer: Layer::Own(u16::MAX), ..noise }.gate(1, 1, 0, 1), &["layer", "65535"]);
-    refused(Noise { draw: 256, ..noise }.sine(1, 1, 1, 1), &["stream", "256"]);
+    refused(Noise { draw: 256, ..noise }.sine(1, 1, 1, 1), &["draw", "below 256", "got 256"]);
     refused(SineCode::init(sizes(0, 1, 1), -4.0, 0), &["heads", "got 0"]);
     refused(SineCode::init(sizes(1, 0, 1), -4.0, 0), &["dimensions", "got 0"]);
     refused(SineCode::init(sizes(1, 1, 0), -4.0, 0), &["sinusoids", "got 0"]);
@@ -123,11 +123,25 @@ fn noise_codes_and_queries_of_other_sizes_are_refused() {
     refused(table.codes(&line, &[0.0_f32; 48], 4), &["noise of sinusoids", "rows=7", "48 numbers"]);
     refused(table.join_noise(&[0.0; 48], None, 4), &["gate noise", "a gate without noise"]);
     refused(table.join_noise(&[0.0; 48], Some(&[0.0; 7]), 4), &["gate noise", "7 numbers"]);
+    refused(table.join_noise(&[], Some(&[]), 0), &["realisations", "got 0"]);
+    let mut short = table.clone();
+    short.phases.pop();
+    refused(short.codes(&line, &[0.0_f32; 56], 4), &["table of phases", "5 numbers"]);
     let plain = sine.table(None).expect("works");
     refused(plain.join_noise(&[0.0; 48], Some(&[0.0; 8]), 4), &["gate noise", "noise without a gate"]);
     let conv = ConvCode::init(1, 2, &[3], 0).expect("works");
     refused(conv.codes(&line, &[0.0; 7], 4, ConvPath::Direct), &["noise under filters", "u=6", "7 numbers"]);
     let z = Noise::default().conv(1, 2, &line, &[3], 4).expect("works");
+    let filters = conv.table(Some(&gate)).expect("works");
+    refused(filters.codes(&line, &z, None, 4), &["gate noise", "a gate without noise"]);
+    refused(filters.codes(&line, &z, Some(&[0.0; 7]), 4), &["gate noise", "7 numbers"]);
+    refused(filters.codes(&line, &[0.0; 7], Some(&[0.0; 8]), 4), &["noise under filters", "7 numbers"]);
+    let mut short = filters.clone();
+    short.k.pop();
+    refused(short.codes(&line, &z, Some(&[0.0; 8]), 4), &["table of keys' filters", "5 numbers"]);
+    let plain_filters = conv.table(None).expect("works");
+    refused(plain_filters.codes(&line, &z, Some(&[0.0; 8]), 4), &["gate noise", "noise without a gate"]);
+    refused(conv.table(Some(&Gate::init(2, 2, 0).expect("works"))), &["gate", "[1, 2]", "[2, 2]"]);
     for block in [[2, 1, 1], [0, 1, 1], [4, 2, 1], [1 << 27, 1, 1]] {
         let path = ConvPath::OverlapSave { block };
         refused(conv.codes(&line, &z, 4, path), &["block", "[3]", &format!("{block:?}")]);
@@ -135,6 +149,12 @@ fn noise_codes_and_queries_of_other_sizes_are_refused() {
     }
     let mut codes = conv.codes(&line, &z, 4, ConvPath::Direct).expect("works");
     refused(gate.apply(&mut codes, &[0.0; 7]), &["gate noise", "r=4", "7 numbers"]);
+    let mut cut = codes.clone();
+    cut.k.pop();
+    refused(apply(&cut, Side::Key, &[0.0; 8], 1, 4), &["codes of keys", "31 numbers"]);
+    refused(empirical(&cut, 0, 0), &["codes of keys", "31 numbers"]);
+    refused(gate.apply(&mut cut, &[0.0; 8]), &["codes of keys", "31 numbers"]);
+    refused(Gate::init(2, 2, 0).expect("works").apply(&mut codes, &[0.0; 16]), &["gate", "[1, 2]", "[2, 2]"]);
     refused(
         apply(&codes, Side::Query, &[0.0; 9], 1, 4),
         &["queries or keys", "b=1, h=1, n=4, d=2", "9 numbers"],

@@ -113,7 +113,8 @@ fn errors_of_the_covariance_are_the_predicted_ones() {
     }
 }
 
-/// Every entry of P̂, averaged over draws, is P: |z| below 4 for each of two thousand entries (144 of 14 dimensions), and their squares near 1 on average.
+/// Every entry of P̂, averaged over draws, is P: |z| below 4 for each of two thousand entries (144 of 14 dimensions), and their squares
+/// near 1 on average.
 #[test]
 fn covariances_are_the_template_on_average() {
     let (draws, realizations) = (400_u32, 16);

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use wgattn::arrays::{Array, ArrayData, read};
 use wgattn::position::apply::{Side, apply};
-use wgattn::position::{Codes, ConvCode, ConvPath, Encoding, Gate, Meaning, Positions, SineCode, scale};
+use wgattn::position::{
+    Codes, ConvCode, ConvPath, Encoding, Gate, Meaning, Noise, Positions, SineCode, scale,
+};
 
 const TOLERANCE: f64 = 1e-13;
 
@@ -94,7 +96,8 @@ fn sinusoidal_codes_are_the_published_ones() {
     }
 }
 
-/// The same through the table that shaders are given: off by the rounding of frequencies to 2⁻³³ turns, n · 2π · 2⁻³³ and the phase's own, and of gains to f32.
+/// The same through the table that shaders are given: off by the rounding of frequencies to 2⁻³³ turns, n · 2π · 2⁻³³ and the phase's own,
+/// and of gains to f32.
 #[test]
 fn tables_give_the_published_codes_up_to_their_rounding() {
     let file = File::open("sine_gated");
@@ -158,6 +161,28 @@ fn convolutional_codes_are_the_published_ones() {
             file.check(codes, &format!("{name}, {path:?}"));
         }
     }
+}
+
+/// Filters as backends are given them: off by their rounding to f32, and in f32 by that of some ten sums.
+#[test]
+fn tables_of_filters_give_the_published_codes_up_to_their_rounding() {
+    let (positions, realizations) = (Positions::grid(&[4, 5]).expect("works"), 6);
+    let code = ConvCode::init(2, 3, &[3, 2], 1).expect("works");
+    let z = Noise::default().conv(2, 3, &positions, &[3, 2], realizations).expect("works");
+    let epsilon = Noise::default().gate(2, 3, 0, realizations).expect("works");
+    let gate = Gate::init(2, 3, 1).expect("works");
+    let mut expected = code.codes(&positions, &z, realizations, ConvPath::Direct).expect("works");
+    let plain = code.table(None).expect("works").codes(&positions, &z, None, realizations).expect("works");
+    assert_close(&plain.q, &expected.q, 2e-7, "q̄ of the table without a gate");
+    gate.apply(&mut expected, &epsilon).expect("works");
+    let table = code.table(Some(&gate)).expect("works");
+    let wide = table.codes(&positions, &z, Some(&epsilon), realizations).expect("works");
+    assert_close(&wide.q, &expected.q, 2e-7, "q̄ of the table in f64");
+    assert_close(&wide.k, &expected.k, 2e-7, "k̄ of the table in f64");
+    let single = |list: &[f64]| list.iter().map(|&x| x as f32).collect::<Vec<_>>();
+    let naive = table.codes(&positions, &single(&z), Some(&single(&epsilon)), realizations).expect("works");
+    let naive: Vec<f64> = naive.k.iter().map(|&x| f64::from(x)).collect();
+    assert_close(&naive, &wide.k, 1e-6, "k̄ in f32");
 }
 
 /// What the published `get_posattn_matrix` returns is 2K times the template.

@@ -7,7 +7,9 @@
 //! room for; or it is given. Filters work tap by tap, or by Fourier transforms of pieces that overlap by the taps less one (overlap-save),
 //! whichever costs less.
 //!
-//! * `x` `[b, h, n, d]`; `out` `[b, h, n, r]`; `taps` `[b, h, d, p]`, shared by the batch.
+//! Queries and keys hear the same noise through filters of their own: it is made once for both where both are given.
+//!
+//! * `x` `[b, h, n, d]`; `out` `[b, h, n, r]`; `taps` `[b, h, d, p]`, shared by the batch. `y`, `y_taps`, `y_lags`, `y_out`: the other side.
 //! * `lags` `[h · d, t]`: the same taps by lag ([`lags`]), which transforms need; without it filters work tap by tap.
 //! * `constant` `[b, h, d, r]`: what a gate adds.
 //! * `z` `[b, h, m, r]`, m = d · u: noise that is given, u places for each dimension, longer than the positions by the taps less one
@@ -195,11 +197,11 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
         Some(z) => &z[shared.start("z", batch) + dim * per..],
         None => &made[(batch % heads * d + dim) * per..],
     };
-    let out = reference::rows(args.dims.batches() as usize, n, r, |batch, i, line| {
+    let side = |x: &[T], weights: &[T], port: &str| reference::rows(shared.dims.batches() as usize, n, r, |batch, i, line| {
         let at = [i as u32 / (sides[1] * sides[2]), i as u32 / sides[2] % sides[1], i as u32 % sides[2]];
         for dim in 0..d {
             let (x, z) = (x[(batch * n + i) * d + dim], z(batch, dim));
-            let weights = &weights[shared.start("taps", batch) + dim * taps..];
+            let weights = &weights[shared.start(port, batch) + dim * taps..];
             let mut code: Vec<T> = match &constant {
                 Some(c) => c[shared.start("constant", batch) + dim * r..][..r].to_vec(),
                 None => vec![T::zero(); r],
@@ -214,7 +216,13 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
             line.iter_mut().zip(code).for_each(|(y, code)| *y += x * code);
         }
     });
+    let other = shared.real_if("y").zip(shared.real_if("y_taps"));
+    let out = side(&x, &weights, "taps");
+    let other = other.map(|(y, taps)| side(&y, &taps, "y_taps"));
     args.set("out", out);
+    if let Some(other) = other {
+        args.set("y_out", other);
+    }
     Ok(())
 }
 
@@ -281,16 +289,21 @@ fn expand(e: &mut Expansion<'_>) -> Result<()> {
     let p: Params = e.params();
     let d = e.dims;
     let [b, h, n, r, width, taps] = ["b", "h", "n", "r", "d", "p"].map(|x| d.size(x));
+    let of = |x: &str, taps: &str, lags: &str, out: &str| {
+        Some(Side { x: e.port_if(x)?, taps: e.port_if(taps)?, lags: e.port_if(lags), out: e.port_if(out)? })
+    };
+    let both: Vec<Side> =
+        [of("x", "taps", "lags", "out"), of("y", "y_taps", "y_lags", "y_out")].into_iter().flatten().collect();
     if n == 0 {
-        let (x, out) = (e.port("x"), e.port("out"));
         let code = e.graph.constant("no codes", HostTensor::f32([1, 1, 0, r], Vec::new())?);
-        e.graph.pass(&apply_code::SPEC, &NoParams {}, &[Some(x), Some(code), None, Some(out)])?;
+        for Side { x, out, .. } in both {
+            e.graph.pass(&apply_code::SPEC, &NoParams {}, &[Some(x), Some(code), None, Some(out)])?;
+        }
         return Ok(());
     }
     let (sides, lengths) = (p.sides(n), p.taps(taps));
     let plane = sides[1] * sides[2];
     let whole = Filter { sides, taps: lengths, axes: p.axes };
-    let lags = e.port_if("lags");
     let rows = fourier_rows(lengths, sides[0]);
     let part_of = Filter { sides: [rows, sides[1], sides[2]], ..whole };
     let fourier = match p.path {
@@ -298,11 +311,11 @@ fn expand(e: &mut Expansion<'_>) -> Result<()> {
         FOURIER => true,
         _ => {
             let [direct, transforms] = part_of.flop();
-            lags.is_some() && PREFER_DIRECT * transforms < direct
+            let weight = if e.caps.driver == Driver::Gpu { WEIGHT_ON_GPUS } else { WEIGHT_ON_PROCESSORS };
+            both.iter().all(|side| side.lags.is_some()) && weight * transforms < direct
         }
     };
-    let (x, out, weights, constant) = (e.port("x"), e.port("out"), e.port("taps"), e.port_if("constant"));
-    let given = e.port_if("z");
+    let (constant, given) = (e.port_if("constant"), e.port_if("z"));
     // Noise and codes of one row of positions, and what transforms hold besides.
     let copies = if fourier { 4 } else { 2 };
     let row_bytes = 4 * copies * u64::from(width) * u64::from(r) * count(wide([1, sides[1], sides[2]], [1, lengths[1], lengths[2]]));
@@ -311,7 +324,7 @@ fn expand(e: &mut Expansion<'_>) -> Result<()> {
     if given.is_some() {
         // The places of one dimension lie together: positions of several cannot be cut.
         list = (0..h).map(|head| (head..head + 1, 0..sides[0])).collect();
-    } else if p.shared > 0 || (weights.dim(1) == 1 && h > 1) || list.iter().any(|piece| piece.1.len() as u32 > most) {
+    } else if p.shared > 0 || (h > 1 && both.iter().any(|side| side.taps.dim(1) == 1)) || list.iter().any(|piece| piece.1.len() as u32 > most) {
         let heads = |piece: &(std::ops::Range<u32>, std::ops::Range<u32>)| -> Vec<u32> { piece.0.clone().collect() };
         let cut = |range: std::ops::Range<u32>| {
             range.clone().step_by(most as usize).map(move |from| from..from.saturating_add(most).min(range.end))
@@ -325,7 +338,7 @@ fn expand(e: &mut Expansion<'_>) -> Result<()> {
     let source = given.map_or_else(|| counter_noise::table(e.graph), Ok)?;
     let mut work = Work { caps: *e.caps, fourier, twiddles: Twiddles::default(), spectra: Vec::new() };
     // What elements of the batch do not share is made for each of them.
-    let apart = [Some(weights), constant, given].iter().flatten().any(|t| t.dim(0) > 1);
+    let apart = both.iter().map(|side| Some(side.taps)).chain([constant, given]).flatten().any(|t| t.dim(0) > 1);
     let each: Vec<Option<u32>> = if apart { (0..b).map(Some).collect() } else { vec![None] };
     for ((heads, rows), element) in list.iter().flat_map(|piece| each.iter().map(move |b| (piece.clone(), *b))) {
         let filter = Filter { sides: [rows.end - rows.start, sides[1], sides[2]], ..whole };
@@ -339,37 +352,51 @@ fn expand(e: &mut Expansion<'_>) -> Result<()> {
             let size = u32::try_from(count(places)).unwrap_or(u32::MAX);
             counter_noise::record(e.graph, "noise", source, [channels, size, r], params)?
         };
-        let weights = own(e.graph, weights, element, &heads)?;
-        let lags = lags.filter(|_| fourier).map(|t| {
-            if channels == t.dim(0) {
-                Ok(t)
-            } else {
-                e.graph.slice(t, 0, heads.start * width..heads.end * width)
-            }
-        });
-        let code = work.filtered(e.graph, filter, [z, weights], lags.transpose()?, channels)?;
-        let tokens = (rows.end - rows.start) * plane;
-        let code = e.graph.reshape(code, [1, heads.end - heads.start, width * tokens, r])?;
         let constant = constant.map(|t| own(e.graph, t, element, &heads)).transpose()?;
-        let piece = (heads, rows.start * plane..rows.end * plane);
-        for b in element.map_or_else(|| elements(b, h, n, &piece), |b| vec![Some(b)]) {
-            let (x, out) = (part(e.graph, x, b, &piece)?, part(e.graph, out, b, &piece)?);
-            e.graph.pass(&apply_code::SPEC, &NoParams {}, &[Some(x), Some(code), constant, Some(out)])?;
+        let tokens = (rows.end - rows.start) * plane;
+        let piece = (heads.clone(), rows.start * plane..rows.end * plane);
+        for (number, side) in both.iter().enumerate() {
+            let taps = own(e.graph, side.taps, element, &heads)?;
+            let lags = side.lags.filter(|_| fourier).map(|t| match channels == t.dim(0) {
+                true => Ok(t),
+                false => e.graph.slice(t, 0, heads.start * width..heads.end * width),
+            });
+            let named = lags.transpose()?.map(|lags| (lags, (number, heads.start)));
+            let code = work.filtered(e.graph, filter, [z, taps], named, channels)?;
+            let code = e.graph.reshape(code, [1, heads.end - heads.start, width * tokens, r])?;
+            for b in element.map_or_else(|| elements(b, h, n, &piece), |b| vec![Some(b)]) {
+                let (x, out) = (part(e.graph, side.x, b, &piece)?, part(e.graph, side.out, b, &piece)?);
+                e.graph.pass(&apply_code::SPEC, &NoParams {}, &[Some(x), Some(code), constant, Some(out)])?;
+            }
         }
     }
     Ok(())
 }
 
-/// Operations of transforms weigh more than those of taps: several passes through memory stand behind them.
-const PREFER_DIRECT: f64 = 3.0;
+/// Queries or keys.
+#[derive(Clone, Copy)]
+struct Side {
+    x: Tensor,
+    taps: Tensor,
+    lags: Option<Tensor>,
+    out: Tensor,
+}
+
+/// What an operation of a transform weighs beside one of a tap: on processors about as much at 16 taps (measured, 4096 tokens); on GPUs
+/// several passes through memory stand behind it.
+const WEIGHT_ON_PROCESSORS: f64 = 0.6;
+const WEIGHT_ON_GPUS: f64 = 3.0;
+
+/// Whose spectrum: side and first head.
+type Owner = (usize, u32);
 
 /// What the pieces of an expansion have in common.
 struct Work {
     caps: Caps,
     fourier: bool,
     twiddles: Twiddles,
-    /// Spectra that are there already, by their lags and lengths.
-    spectra: Vec<(Tensor, [u32; 3], Tensor)>,
+    /// Spectra that are there already, by whose they are and their lengths.
+    spectra: Vec<(Owner, [u32; 3], Tensor)>,
 }
 
 impl Work {
@@ -379,24 +406,24 @@ impl Work {
         graph: &mut Graph,
         filter: Filter,
         [z, taps]: [Tensor; 2],
-        lags: Option<Tensor>,
+        lags: Option<(Tensor, Owner)>,
         channels: u32,
     ) -> Result<Tensor> {
         let r = z.dim(if z.shape().dims().len() == 3 { 2 } else { 3 });
         let [u0, u1, u2] = at_end(wide(filter.sides, filter.taps), filter.axes);
         let [t0, t1, t2] = at_end(filter.taps, filter.axes);
         let [n0, n1, n2] = at_end(filter.sides, filter.axes);
-        let (Some(lags), Some(lengths), true) = (lags, filter.lengths(), self.fourier) else {
+        let (Some((lags, owner)), Some(lengths), true) = (lags, filter.lengths(), self.fourier) else {
             let z = graph.reshape(z, [1, channels, u0, u1, u2, r])?;
             let taps = graph.reshape(taps, [1, channels, t0, t1, t2])?;
             return filter_noise::record(graph, "codes", z, taps);
         };
-        let spectrum = match self.spectra.iter().find(|(own, of, _)| *own == lags && *of == lengths) {
+        let spectrum = match self.spectra.iter().find(|(own, of, _)| *own == owner && *of == lengths) {
             Some((_, _, spectrum)) => *spectrum,
             None => {
                 let grid = Grid { sides: [t0, t1, t2], torus: false, transpose: false };
                 let spectrum = toeplitz_spectrum::record_of_lengths(graph, &grid, lengths, lags)?;
-                self.spectra.push((lags, lengths, spectrum));
+                self.spectra.push((owner, lengths, spectrum));
                 spectrum
             }
         };
@@ -456,6 +483,16 @@ fn shared_lags_of(d: &Dims) -> HostData {
     shared_lags(d, [1, 1, d.size("p")])
 }
 
+/// Taps of the other side that all heads share.
+fn other_taps(d: &Dims) -> HostData {
+    HostData::F32(some_taps(d.at("d") * d.at("p")).iter().map(|w| 0.4 - w).collect())
+}
+
+fn other_lags(d: &Dims) -> HostData {
+    let HostData::F32(taps) = other_taps(d) else { return HostData::F32(Vec::new()) };
+    HostData::F32(lags(&taps, [1, 1, d.size("p")]).repeat(d.at("h")))
+}
+
 /// Of 3 × 4 taps.
 fn lags_of_plane(d: &Dims) -> HostData {
     shared_lags(d, [1, 3, 4])
@@ -468,7 +505,11 @@ const ONE: (&str, Fill) = ("taps", Fill::Made(shared_taps));
 const FILL_SHARED: &[(&str, Fill)] = &[ONE];
 const LAGS_SHARED: &[(&str, Fill)] = &[ONE, ("lags", Fill::Made(shared_lags_of))];
 const PLANE: &[(&str, Fill)] = &[ONE, ("lags", Fill::Made(lags_of_plane))];
-const SHARED: &[&str] = &["taps", "constant", "z"];
+const OTHER: (&str, Fill) = ("y_taps", Fill::Made(other_taps));
+const BOTH: &[(&str, Fill)] = &[ONE, OTHER];
+const BOTH_LAGS: &[(&str, Fill)] =
+    &[ONE, OTHER, ("lags", Fill::Made(shared_lags_of)), ("y_lags", Fill::Made(other_lags))];
+const SHARED: &[&str] = &["taps", "y_taps", "constant", "z"];
 
 fn plane(path: u32) -> Vec<u8> {
     Params { axes: 2, side_1: 7, taps_1: 4, first_0: 3, first_1: 60_000, path, ..Params::default() }.to_bytes()
@@ -486,7 +527,11 @@ pub static SPEC: KernelSpec = KernelSpec {
         Port::read("lags", &["g", "t"]).optional(),
         Port::read("constant", &["b", "h", "d", "r"]).broadcast().optional(),
         Port::read("z", &["b", "h", "m", "r"]).broadcast().optional(),
+        Port::read("y", &["b", "h", "n", "d"]).optional(),
+        Port::read("y_taps", &["b", "h", "d", "p"]).broadcast().optional(),
+        Port::read("y_lags", &["g", "t"]).optional(),
         Port::write("out", &["b", "h", "n", "r"]),
+        Port::write("y_out", &["b", "h", "n", "r"]).optional(),
     ],
     params: Params::FIELDS,
     defaults: Params::default_bytes,
@@ -527,60 +572,92 @@ pub static SPEC: KernelSpec = KernelSpec {
     },
     cases: &[
         Case::new("smallest", &[("b", 1), ("h", 1), ("n", 1), ("d", 1), ("p", 1), ("r", 1)], Params::default_bytes)
-            .without(&["lags", "constant", "z"]).filled(FILL),
-        Case::new("line", &sizes(2, 13, 3, 5, 6), Params::default_bytes).without(&["lags", "z"]).filled(FILL_SHARED).shared(SHARED),
-        Case::new("own_of_every_element", &sizes(2, 13, 3, 5, 6), Params::default_bytes).without(&["lags", "z"]).filled(FILL),
+            .without(&["y", "y_taps", "y_lags", "y_out", "lags", "constant", "z"]).filled(FILL),
+        Case::new("line", &sizes(2, 13, 3, 5, 6), Params::default_bytes).without(&["y", "y_taps", "y_lags", "y_out", "lags", "z"]).filled(FILL_SHARED).shared(SHARED),
+        Case::new("own_of_every_element", &sizes(2, 13, 3, 5, 6), Params::default_bytes).without(&["y", "y_taps", "y_lags", "y_out", "lags", "z"]).filled(FILL),
+        Case::new("both_sides", &sizes(2, 13, 3, 5, 6), Params::default_bytes).without(&["lags", "y_lags", "z"]).filled(BOTH).shared(SHARED),
+        Case::new("both_sides_fourier", &with_lags(1, 40, 3, 9, 6, 17), || Params { path: FOURIER, ..Params::default() }.to_bytes())
+            .without(&["z"]).filled(BOTH_LAGS).shared(SHARED),
         Case::new("fourier_of_heads", &with_lags(1, 40, 3, 9, 6, 17), || Params { path: FOURIER, ..Params::default() }.to_bytes())
-            .without(&["z"]).filled(LAGS),
+            .without(&["y", "y_taps", "y_lags", "y_out", "z"]).filled(LAGS),
         Case::new("given", &[("b", 2), ("h", 2), ("n", 9), ("d", 3), ("p", 4), ("r", 5), ("m", 36)], Params::default_bytes)
-            .without(&["lags", "constant"]).filled(FILL_SHARED).shared(SHARED),
+            .without(&["y", "y_taps", "y_lags", "y_out", "lags", "constant"]).filled(FILL_SHARED).shared(SHARED),
         Case::new("shared_by_heads", &sizes(1, 9, 3, 4, 4), || Params { shared: 1, seed_low: 9, ..Params::default() }.to_bytes())
-            .without(&["lags", "constant", "z"]).filled(FILL_SHARED).shared(SHARED),
-        Case::new("plane", &sizes(2, 35, 2, 12, 4), || plane(DIRECT)).without(&["lags", "z"]).filled(FILL_SHARED).shared(SHARED),
+            .without(&["y", "y_taps", "y_lags", "y_out", "lags", "constant", "z"]).filled(FILL_SHARED).shared(SHARED),
+        Case::new("plane", &sizes(2, 35, 2, 12, 4), || plane(DIRECT)).without(&["y", "y_taps", "y_lags", "y_out", "lags", "z"]).filled(FILL_SHARED).shared(SHARED),
         Case::new("solid", &sizes(1, 24, 2, 12, 4), || {
             Params { axes: 3, side_1: 3, side_2: 4, taps_1: 3, taps_2: 2, ..Params::default() }.to_bytes()
         })
-        .without(&["lags", "constant", "z"]).filled(FILL_SHARED).shared(SHARED),
+        .without(&["y", "y_taps", "y_lags", "y_out", "lags", "constant", "z"]).filled(FILL_SHARED).shared(SHARED),
         Case::new("fourier", &with_lags(2, 40, 3, 9, 6, 17), || Params { path: FOURIER, ..Params::default() }.to_bytes())
-            .without(&["z"]).filled(LAGS_SHARED).shared(SHARED),
+            .without(&["y", "y_taps", "y_lags", "y_out", "z"]).filled(LAGS_SHARED).shared(SHARED),
         Case::new("fourier_odd_lanes", &with_lags(1, 50, 2, 7, 3, 13), || Params { path: FOURIER, first_0: 77, ..Params::default() }.to_bytes())
-            .without(&["z", "constant"]).filled(LAGS_SHARED).shared(SHARED),
-        Case::new("fourier_plane", &with_lags(1, 35, 2, 12, 4, 35), || plane(FOURIER)).without(&["constant", "z"]).filled(PLANE).shared(SHARED),
+            .without(&["y", "y_taps", "y_lags", "y_out", "z", "constant"]).filled(LAGS_SHARED).shared(SHARED),
+        Case::new("fourier_plane", &with_lags(1, 35, 2, 12, 4, 35), || plane(FOURIER)).without(&["y", "y_taps", "y_lags", "y_out", "constant", "z"]).filled(PLANE).shared(SHARED),
         Case::new("fourier_one_tap", &with_lags(1, 5, 1, 1, 4, 1), || Params { path: FOURIER, ..Params::default() }.to_bytes())
-            .without(&["constant", "z"]).filled(LAGS_SHARED).shared(SHARED),
+            .without(&["y", "y_taps", "y_lags", "y_out", "constant", "z"]).filled(LAGS_SHARED).shared(SHARED),
         Case::new("fourier_in_pieces", &with_lags(1, 2200, 1, 5, 4, 9), || Params { path: FOURIER, ..Params::default() }.to_bytes())
-            .without(&["constant", "z"]).filled(LAGS_SHARED).shared(SHARED),
-        Case::new("no_tokens", &sizes(2, 0, 3, 4, 4), Params::default_bytes).without(&["lags", "constant", "z"]).filled(FILL_SHARED).shared(SHARED),
+            .without(&["y", "y_taps", "y_lags", "y_out", "constant", "z"]).filled(LAGS_SHARED).shared(SHARED),
+        Case::new("no_tokens", &sizes(2, 0, 3, 4, 4), Params::default_bytes).without(&["y", "y_taps", "y_lags", "y_out", "lags", "constant", "z"]).filled(FILL_SHARED).shared(SHARED),
         Case::new("line_2048_p128", &with_lags(1, 2048, 16, 128, 64, 255), || Params { path: FOURIER, ..Params::default() }.to_bytes())
-            .without(&["constant", "z"]).filled(LAGS_SHARED).shared(SHARED).for_bench(),
+            .without(&["y", "y_taps", "y_lags", "y_out", "constant", "z"]).filled(LAGS_SHARED).shared(SHARED).for_bench(),
         Case::new("line_2048_p128_by_taps", &sizes(1, 2048, 16, 128, 64), || Params { path: DIRECT, ..Params::default() }.to_bytes())
-            .without(&["lags", "constant", "z"]).filled(FILL_SHARED).shared(SHARED).for_bench(),
+            .without(&["y", "y_taps", "y_lags", "y_out", "lags", "constant", "z"]).filled(FILL_SHARED).shared(SHARED).for_bench(),
     ],
     vjp: None,
 };
 
-/// Tensors of a code: [`SPEC`]'s ports.
+/// One side of a code: queries or keys.
 #[derive(Clone, Copy, Debug)]
-pub struct Inputs {
-    /// Tokens.
+pub struct Tokens {
+    /// Tokens `[b, h, n, d]`.
     pub x: Tensor,
-    /// Taps.
+    /// Taps `[1, h, d, p]`.
     pub taps: Tensor,
-    /// Taps by lag.
+    /// Taps by lag `[h · d, t]`.
     pub lags: Option<Tensor>,
+}
+
+/// What both sides have in common.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Common {
     /// What a gate adds.
     pub constant: Option<Tensor>,
     /// Noise that is given.
     pub z: Option<Tensor>,
 }
 
-/// Records tokens under a code of `r` lanes into a new transient `[b, h, n, r]`.
+/// Records one side under a code of `r` lanes, or both, into new transients `[b, h, n, r]`.
 ///
 /// Errors: shapes that do not fit, with the caller's place.
 #[track_caller]
-pub fn record(graph: &mut Graph, name: &str, inputs: Inputs, r: u32, params: Params) -> Result<Tensor> {
-    let Inputs { x, taps, lags, constant, z } = inputs;
-    let out = graph.transient(name, [x.dim(0), x.dim(1), x.dim(2), r], DType::F32);
-    graph.pass(&SPEC, &params, &[Some(x), Some(taps), lags, constant, z, Some(out)])?;
-    Ok(out)
+pub fn record<const SIDES: usize>(
+    graph: &mut Graph,
+    sides: [Tokens; SIDES],
+    common: Common,
+    r: u32,
+    params: Params,
+) -> Result<[Tensor; SIDES]> {
+    const { assert!(SIDES == 1 || SIDES == 2, "a code has one or two sides") };
+    let outs = sides.map(|side| {
+        graph.transient("under its code", [side.x.dim(0), side.x.dim(1), side.x.dim(2), r], DType::F32)
+    });
+    let (first, other) = (sides[0], sides.get(1));
+    graph.pass(
+        &SPEC,
+        &params,
+        &[
+            Some(first.x),
+            Some(first.taps),
+            first.lags,
+            common.constant,
+            common.z,
+            other.map(|side| side.x),
+            other.map(|side| side.taps),
+            other.and_then(|side| side.lags),
+            Some(outs[0]),
+            outs.get(1).copied(),
+        ],
+    )?;
+    Ok(outs)
 }

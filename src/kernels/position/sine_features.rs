@@ -30,6 +30,9 @@ fn check(d: &Dims, _: &[u8]) -> std::result::Result<(), String> {
         return Err(format!("each of {k} waves has a frequency for each of {a} axes, got {f}"));
     }
     let widths = [width(d, k, false), width(d, k, true)];
+    if a > 3 {
+        return Err(format!("positions have 1 to 3 axes, got {a}"));
+    }
     match widths.contains(&u64::from(m)) {
         true => Ok(()),
         false => Err(format!("makes {} numbers of a token, {} with a constant, got {m}", widths[0], widths[1])),
@@ -92,23 +95,22 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     Ok(())
 }
 
-/// Threads of a head: one per wave, and one per constant.
-fn items(d: &Dims) -> u64 {
-    let (k, dims) = (u64::from(d.size("k")), u64::from(d.size("d")));
-    let constants = u64::from(d.size("m")) - (2 * k * dims).min(d.size("m").into());
-    u64::from(d.size("n")) * (k * dims + constants)
+/// Threads of a head: one for four tokens of a dimension.
+fn threads(d: &Dims) -> u64 {
+    u64::from(d.size("n").div_ceil(4)) * u64::from(d.size("d"))
 }
 
 static VARIANTS: &[Variant] = &[Variant::only(
     "position/sine_features.wgsl",
     include_str!("../../../shaders/position/sine_features.wgsl"),
     &[GROUP, TURNS],
-    |d, batches| batches * items(d).div_ceil(64),
+    |d, batches| batches * threads(d).div_ceil(64),
     |d| {
-        let a = f64::from(d.size("a"));
-        Loads { storage: items(d) as f64 * (3.0 + 2.0 * a), ..Loads::default() }
+        let (k, a) = (f64::from(d.size("k")), f64::from(d.size("a")));
+        Loads { storage: threads(d) as f64 * (4.0 + 4.0 * a + k * (2.0 + a)), ..Loads::default() }
     },
-)];
+)
+.rounds(|d| d.size("k").into())];
 
 /// Words that look random, so that turns wrap.
 fn turns(count: usize) -> HostData {
@@ -177,9 +179,10 @@ pub static SPEC: KernelSpec = KernelSpec {
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {
-        let (waves, all) = (d.batches() as f64 * items(d) as f64, d.batches() as f64 * f64::from(d.size("n")));
+        let all = d.batches() as f64 * f64::from(d.size("n"));
+        let (width, waves) = (f64::from(d.size("d")), f64::from(d.size("d")) * f64::from(d.size("k")));
         let stores = all * f64::from(d.size("m"));
-        Cost { flop: 24.0 * waves, exp: 0.0, stores, bytes: 4.0 * (stores + all * f64::from(d.size("d"))) }
+        Cost { flop: 24.0 * all * waves, exp: 0.0, stores, bytes: 4.0 * (stores + all * width) }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

@@ -1,12 +1,13 @@
 //! `wgattn eval`: every kernel by name, on arrays from files.
 
 use super::*;
+use wgattn::position::spec::Kind;
 
 #[test]
 fn every_kernel_is_listed_and_described() {
     let folder = Folder::new("describe");
     let list = folder.run(&["eval", "--list"]).done().stdout;
-    assert_eq!(list.lines().count(), KERNELS.len());
+    assert_eq!(list.lines().count(), KERNELS.len() + Kind::ALL.len(), "kernels and position codes");
     for kernel in KERNELS {
         assert!(list.lines().any(|l| l.split_whitespace().next() == Some(kernel.name)), "{}", kernel.name);
         let text = folder.run(&["eval", "--describe", kernel.name]).done().stdout;

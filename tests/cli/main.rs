@@ -13,6 +13,7 @@ mod kernels;
 mod large;
 mod masks;
 mod pictures;
+mod positions;
 mod words;
 
 use image::{Rgb, RgbImage};

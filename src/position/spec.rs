@@ -12,7 +12,7 @@
 
 #[cfg(feature = "cli")]
 use super::weights::{self, Convention};
-use super::{Code, ConvCode, Encoding, Gate, Meaning, Mode, Noise, Positions, SineCode, noise};
+use super::{Code, ConvCode, Encoding, Gate, Meaning, Mode, Noise, SineCode, noise};
 use crate::error::{Error, Result};
 use crate::position::sine::{PUBLISHED_BIAS, SineSizes};
 use crate::words::counted;
@@ -242,8 +242,7 @@ pub fn sides(what: &str, text: &str) -> Result<Vec<u32>> {
         Error::value(what, expected, text, "for example: 16, or 8x8 on a picture")
     };
     let sides: Option<Vec<u32>> = text.split('x').map(|side| side.trim().parse().ok()).collect();
-    let sides = sides.filter(|sides| sides.len() <= 3 && !sides.contains(&0)).ok_or_else(wrong)?;
-    Positions::grid(&sides).map(|_| sides)
+    sides.filter(|sides| sides.len() <= 3 && !sides.contains(&0)).ok_or_else(wrong)
 }
 
 /// Entry of a list of names.

@@ -158,8 +158,8 @@ impl Runs {
 
 fn known(name: &str) -> Result<&'static KernelSpec, Failure> {
     find(name).ok_or_else(|| {
-        let close: Vec<_> =
-            KERNELS.iter().map(|k| k.name).filter(|k| k.contains(name) || name.contains(k)).collect();
+        let names = KERNELS.iter().map(|k| k.name).chain(position::listed().map(|(name, _)| name));
+        let close: Vec<_> = names.filter(|k| k.contains(name) || name.contains(k)).collect();
         let hint = if close.is_empty() {
             "see `wgattn eval --list`".into()
         } else {

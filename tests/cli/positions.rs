@@ -374,7 +374,7 @@ fn eval_codes_queries_and_keys_by_words() {
     let before = fs::read(folder.at("out.npz")).expect("a result");
     for (words, inputs, parts) in [
         ("spe-sine:sinusoids=0", "in.npz", &["sinusoids K"][..]),
-        ("spe-sines", "in.npz", &["spe-sines", "--list"]),
+        ("spe-sines", "in.npz", &["spe-sines", "did you mean spe-sine?"]),
         ("spe-conv:taps=2x2", "in.npz", &["axes", "taps=8x8"]),
         ("spe-sine", "shapes.npz", &["[1, 1, 4, 3]", "[1, 1, 5, 3]"]),
         ("spe-sine", "flat.npz", &["[b, h, n, d]", "[4, 3]"]),
@@ -387,7 +387,7 @@ fn eval_codes_queries_and_keys_by_words() {
     }
     folder
         .run(&["eval", "spe-sine", "--inputs", "in.npz", "--out", "out.npz", "--param", "k=3"])
-        .refused(&["--param", "spe-sine:"]);
+        .refused(&["--param", "spe-sine"]);
     folder.run(&["eval", "spe-sine"]).refused(&["--inputs", "--out"]);
     assert_eq!(fs::read(folder.at("out.npz")).expect("a result"), before, "the old result stays");
 }

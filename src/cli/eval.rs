@@ -1,9 +1,10 @@
-//! `wgattn eval`: any kernel of the registry, any mask and graph attention layers on arrays from a file, so that other programs can use and
-//! check us.
+//! `wgattn eval`: any kernel of the registry, any mask, graph attention layers and position codes on arrays from a file, so that other
+//! programs can use and check us.
 
 mod gkat;
 mod mask;
 mod network;
+mod position;
 
 use super::on_graph::AnyMask;
 use super::{Failure, Outcome, notice, open_device, print_line};
@@ -12,6 +13,7 @@ use crate::graph::Graph;
 use crate::kernel::{Access, KernelSpec, Number, OnWgpu, Port, Role};
 use crate::kernels::{KERNELS, find};
 use crate::mask::network::GraphSpec;
+use crate::position::spec::EncodingSpec;
 use crate::tensor::{DType, Dims, HostData, HostTensor, Shape};
 use crate::words::{closest, counted, plural};
 use glam::UVec2;
@@ -22,7 +24,8 @@ use std::path::PathBuf;
 /// Arguments of `wgattn eval`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Kernel or attention form, a mask as `--mask` takes it (such as diffusion:t=10 or toeplitz:gauss,size=8), or gkat[:MASK]
+    /// Kernel or attention form, a mask as `--mask` takes it (such as diffusion:t=10 or toeplitz:gauss,size=8), gkat[:MASK], or a position
+    /// code such as spe-sine:sinusoids=5,realizations=64
     #[arg(required_unless_present_any = ["list", "describe"])]
     name: Option<String>,
     /// List everything that can be run
@@ -118,6 +121,7 @@ enum Meant {
     Kernel(&'static KernelSpec),
     Mask(AnyMask),
     Layer(crate::attention::gkat::GraphMask),
+    Position(EncodingSpec),
 }
 
 /// Runs the subcommand.
@@ -129,6 +133,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         return match (find(name), mask::kind_of(name)) {
             (Some(spec), _) => describe(spec),
             (None, Some(kind)) => mask::describe(kind),
+            _ if EncodingSpec::is_meant(name) => position::describe(&name.parse()?),
             _ if gkat::meant(name)?.is_some() => gkat::describe(),
             _ => Err(unknown(name)),
         };
@@ -147,8 +152,10 @@ pub(super) fn run(args: &Args) -> Outcome {
         ("--transposed", args.transposed),
     ];
     let of_kernels = [("--param", !args.params.is_empty()), ("--dim", !args.dims.is_empty())];
+    let of_codes: Vec<_> = on_graph.iter().chain(&of_kernels).copied().collect();
     let (others, kind) = match meant {
         Meant::Kernel(_) => (&on_graph[..], "a kernel"),
+        Meant::Position(_) => (&of_codes[..], "a position code, whose options stand in its name"),
         _ => (&of_kernels[..], "a mask or a layer, whose options stand in its name"),
     };
     if let Some((option, _)) = others.iter().find(|(_, is_given)| *is_given) {
@@ -157,6 +164,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let arrays = arrays::read(inputs)?;
     let outputs = match meant {
         Meant::Kernel(spec) => evaluate(spec, args, &arrays)?,
+        Meant::Position(spec) => position::evaluate(&spec, args, &arrays)?,
         Meant::Mask(mask) => {
             let y = mask::evaluate(&mask, args, &mut Tensors::new(name, &arrays, args))?;
             // As many axes as what was given.
@@ -180,7 +188,9 @@ pub(super) fn run(args: &Args) -> Outcome {
 fn list() -> Outcome {
     let kernels = KERNELS.iter().map(|k| (k.name, k.formula.to_string()));
     let masks = mask::KINDS.iter().map(|m| (m.name, format!("{}, the mask {}", m.formula, m.words)));
-    let rows: Vec<_> = kernels.chain(masks).chain([(gkat::NAME, gkat::FORMULA.to_string())]).collect();
+    let layers = [(gkat::NAME, gkat::FORMULA.to_string())];
+    let codes = position::listed().map(|(name, formula)| (name, formula.to_string()));
+    let rows: Vec<_> = kernels.chain(masks).chain(layers).chain(codes).collect();
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     rows.iter().try_for_each(|(name, formula)| print_line(&format!("{name:width$}  {formula}")))
 }
@@ -192,6 +202,9 @@ fn meant(name: &str) -> Result<Meant, Failure> {
     if mask::kind_of(name).is_some() {
         return Ok(Meant::Mask(name.parse()?));
     }
+    if EncodingSpec::is_meant(name) {
+        return Ok(Meant::Position(name.parse()?));
+    }
     gkat::meant(name)?.map(Meant::Layer).ok_or_else(|| unknown(name))
 }
 
@@ -202,7 +215,8 @@ fn unknown(name: &str) -> Failure {
     let mut close: Vec<_> =
         kernels().filter(|k| !word.is_empty() && (k.contains(word) || word.contains(k))).collect();
     if close.is_empty() {
-        close.extend(closest(word, masks.chain([gkat::NAME]).chain(kernels())));
+        let codes = position::listed().map(|(name, _)| name);
+        close.extend(closest(word, masks.chain([gkat::NAME]).chain(codes).chain(kernels())));
     }
     let hint = if close.is_empty() {
         "see `wgattn eval --list`".into()

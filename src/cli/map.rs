@@ -11,12 +11,13 @@ use crate::graph::human_bytes;
 use crate::mask::MaskSpec;
 use crate::mask::network::GraphSpec;
 use crate::numbers::significant;
+use crate::position::spec::EncodingSpec;
 use crate::source::built_in;
 use crate::vision::image::Photo;
 use crate::vision::overlay::{Overlay, OverlayOptions, check_target};
 use crate::vision::scene::{
-    MapKernel, MapPath, NoTwin, RowNormalisation, Rows, Scene, SceneOptions, WHITENED_TWIN_TOKENS, Weighed,
-    fuse, relative_error, scaled_to_one,
+    MapKernel, MapPath, NoTwin, PositionNoise, RowNormalisation, Rows, Scene, SceneOptions,
+    WHITENED_TWIN_TOKENS, Weighed, fuse, relative_error, scaled_to_one,
 };
 use crate::words::{counted, told};
 use clap::ValueEnum;
@@ -40,7 +41,7 @@ pub(super) struct Args {
     #[arg(long, required = true, value_parser = parse_pixel, allow_hyphen_values = true)]
     at: Vec<UVec2>,
     /// Similarity of queries and keys: laplacian, gaussian, softmax, or a feature map of linear attention: elu, relu, exp,
-    /// favor+[:features=64,seed=0], hyperbolic, … [default: laplacian, elu under a mask]
+    /// favor+[:features=64,seed=0], hyperbolic, … [default: laplacian, elu under a mask, softmax with a position code]
     #[arg(long, value_parser = parse_kernel)]
     kernel: Option<MapKernel>,
     /// Mask over the rows. By relative position: none, causal, decay:γ[,both], separable:size=…, toeplitz:PROFILE[,size=…]
@@ -53,6 +54,11 @@ pub(super) struct Args {
     /// tokens [default: image]
     #[arg(long)]
     graph: Option<GraphSpec>,
+    /// Code of relative positions on the rows and columns of tokens, which queries and keys go through: spe-sine[:sinusoids=5,
+    /// bias=-4] or spe-conv[:taps=8x8], both with realizations=256, gate=γ, seed=0, init=0, mode=icdf|box-muller|rademacher; or of a
+    /// file=MODEL.safetensors,convention=pytorch|jax|jax-swapped,prefix=…,gate-prefix=…
+    #[arg(long)]
+    position: Option<EncodingSpec>,
     /// How rows are computed; auto is exact for few tokens
     #[arg(long, value_enum, default_value_t)]
     path: PathArg,
@@ -184,10 +190,14 @@ fn parse_landmarks(text: &str) -> Result<Landmarks, String> {
 }
 
 impl Args {
-    /// The kernel that is asked for: under a mask one whose attention is linear.
+    /// The kernel that is asked for: under a mask one whose attention is linear, with a position code one of products.
     fn kernel(&self) -> MapKernel {
         let masked = self.mask != AnyMask::Position(MaskSpec::None);
-        let usual = if masked { MapKernel::Feature(FeatureMap::Elu1) } else { MapKernel::Laplacian };
+        let usual = match (masked, &self.position) {
+            (true, _) => MapKernel::Feature(FeatureMap::Elu1),
+            (false, Some(_)) => MapKernel::Softmax,
+            (false, None) => MapKernel::Laplacian,
+        };
         self.kernel.unwrap_or(usual)
     }
 
@@ -240,6 +250,7 @@ impl Args {
             kernel,
             mask,
             network,
+            position: self.position.clone(),
             path: match self.path {
                 PathArg::Auto => MapPath::Auto,
                 PathArg::Nystrom => MapPath::Nystrom,
@@ -431,6 +442,7 @@ fn one(
     } else {
         first.clone()
     };
+    let noise = scene.position_noise(&args.at)?;
     let Drawn { maps, shown } =
         drawn_map(args, &scene, &rows).map_err(|why| Failure(format!("{}: {why}", file.display())))?;
     if shown.iter().all(|x| *x == 0.0) {
@@ -449,6 +461,7 @@ fn one(
         scene: &scene,
         rows: &rows,
         weighed: weighed.as_ref(),
+        noise: noise.as_ref(),
         first: &first.timings,
         backend,
         file,
@@ -549,6 +562,9 @@ fn setting_lines(backend: &dyn Backend, scene: &Scene) -> Vec<String> {
     if let Some(mask) = scene.network() {
         lines.push(format!("  mask       {} on {}", mask.spec, mask.graph));
     }
+    if let Some(code) = scene.position() {
+        lines.push(format!("  position   {code}"));
+    }
     lines
 }
 
@@ -558,6 +574,7 @@ struct Report<'a> {
     scene: &'a Scene,
     rows: &'a Rows,
     weighed: Option<&'a Weighed>,
+    noise: Option<&'a PositionNoise>,
     first: &'a Timings,
     backend: &'a dyn Backend,
     file: &'a Path,
@@ -578,6 +595,20 @@ impl Report<'_> {
         let exact = if self.scene.exact { &self.rows.rows } else { self.rows.exact.as_ref()? };
         let values: Vec<f64> = exact.iter().flatten().flatten().map(|x| f64::from(*x)).collect();
         Some(values.iter().sum::<f64>() / values.len().max(1) as f64)
+    }
+
+    /// What is told of a position code's noise.
+    fn noise_lines(&self, noise: &PositionNoise) -> Vec<String> {
+        let mut lines = vec![format!(
+            "a logit's noise is predicted as ±{}; without it logits spread by ±{} over the keys",
+            significant(noise.logit_std, 3),
+            significant(noise.logit_spread, 3)
+        )];
+        if let Some(errors) = self.scene.position_errors(noise, self.rows, self.args.head) {
+            let list: Vec<String> = errors.iter().map(|e| significant(*e, 3)).collect();
+            lines.push(format!("{} off the row with exact relative positions", list.join(" ")));
+        }
+        lines
     }
 
     /// The head with the largest residual.
@@ -601,6 +632,13 @@ impl Report<'_> {
             "kernel": kernel_name(self.scene.kernel),
             "mask": mask_name(self.scene),
             "mask_on_graph": self.weighed.map(|w| weighed_json(w, self.scene.network().map(|m| &m.graph))),
+            "position": self.noise.zip(self.scene.position()).map(|(noise, code)| json!({
+                "code": code.to_string(),
+                "realizations": code.realizations,
+                "logit_std_predicted": noise.logit_std,
+                "logit_spread": noise.logit_spread,
+                "relative_error_of_exact_positions": self.scene.position_errors(noise, self.rows, self.args.head),
+            })),
             "path": path_of(self.scene).0,
             "landmarks": self.scene.landmarks,
             "lambda": self.scene.lambda,
@@ -632,6 +670,9 @@ impl Report<'_> {
         let mut lines =
             vec![format!("{} ({} × {}) at {}", self.file.display(), size.x, size.y, at.join(" "))];
         lines.extend(setting_lines(self.backend, self.scene));
+        if let Some(noise) = self.noise {
+            lines.extend(self.noise_lines(noise).iter().map(|line| format!("             {line}")));
+        }
         if let Some(weighed) = self.weighed {
             lines.extend(weighed_lines(weighed).iter().map(|line| format!("             {line}")));
         }

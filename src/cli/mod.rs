@@ -14,6 +14,7 @@ mod mask;
 mod node_link;
 mod on_graph;
 mod shaders;
+mod spe;
 
 use crate::words::{plain, told};
 use clap::{Parser, Subcommand};
@@ -41,6 +42,8 @@ enum Command {
     Devices(devices::Args),
     /// Run any kernel, attention form or mask on arrays from a file
     Eval(eval::Args),
+    /// Draw what stochastic position codes make of their template, against the number of realisations
+    Spe(spe::Args),
     /// Tell the figures of a network in a file
     Graph(graph::Args),
     /// Time kernels and compare them with what the device can do
@@ -163,6 +166,7 @@ pub fn main() -> ExitCode {
         },
         Command::Devices(args) => devices::run(&args),
         Command::Eval(args) => eval::run(&args),
+        Command::Spe(args) => spe::run(&args),
         Command::Graph(args) => graph::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Shaders(args) => shaders::run(&args),

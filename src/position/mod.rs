@@ -10,7 +10,7 @@
 //! * [`noise`]: where the random numbers come from. [`phase`]: angles that do not drift.
 //! * [`apply`]: queries and keys with a code. [`template`]: what the codes' covariance is, what it is measured to be, and how far
 //!   apart the two should be.
-//! * [`synthesis`]: parameters for a prescribed template.
+//! * [`synthesis`]: parameters for a prescribed template. [`spec`]: codes in words.
 #![cfg_attr(
     feature = "cli",
     doc = "* [`weights`]: parameters from files, as two published programs name them."
@@ -25,6 +25,7 @@ pub mod noise;
 pub mod phase;
 pub mod record;
 pub mod sine;
+pub mod spec;
 pub mod synthesis;
 pub mod template;
 #[cfg(feature = "cli")]

@@ -4,8 +4,10 @@
 //! exact rows of the same queries beside them. Clicking elsewhere, another λ or another picture of the same size change
 //! inputs only; nothing is compiled again.
 
+mod position;
 mod rows;
 
+pub use position::PositionNoise;
 #[cfg(feature = "explorer")]
 pub(crate) use rows::record_mapped;
 pub(crate) use rows::{MaskInputs, RecordedRows, RowPlan, RowsAsked, plan_rows, record_rows};
@@ -25,6 +27,7 @@ use crate::mask::MaskSpec;
 use crate::mask::network::{GraphSpec, MadeMask, NetworkMask, Tokens};
 use crate::numbers::significant;
 use crate::params::NoParams;
+use crate::position::spec::EncodingSpec;
 use crate::tensor::{DType, HostData, HostTensor, Shape, Tensor};
 use glam::UVec2;
 
@@ -116,6 +119,8 @@ pub struct SceneOptions {
     pub mask: MaskSpec,
     /// Mask on a graph of the tokens, in place of the one before or with it.
     pub network: Option<NetworkMask>,
+    /// Code of relative positions on the token grid, which queries and keys go through before they meet a kernel of products.
+    pub position: Option<EncodingSpec>,
     /// Nyström or exact.
     pub path: MapPath,
     /// Normalisation of the rows.
@@ -140,6 +145,7 @@ impl Default for SceneOptions {
             kernel: MapKernel::Laplacian,
             mask: MaskSpec::None,
             network: None,
+            position: None,
             path: MapPath::Auto,
             normalisation: RowNormalisation::Map(Normalisation::None),
             lambda: None,
@@ -188,6 +194,7 @@ pub struct Scene {
     heads: u32,
     image: LinearImage,
     network: Option<OnNetwork>,
+    position: Option<position::OnPosition>,
     inputs: SceneInputs,
     made: RecordedRows,
 }
@@ -358,6 +365,9 @@ impl Scene {
         let lambda = bandwidths(options, &basis, &image, &grid)?;
 
         let network = options.network.as_ref().map(|mask| on_network(mask, &image, &grid)).transpose()?;
+        let position = options.position.as_ref();
+        let position =
+            position.map(|spec| position::OnPosition::of(spec, options, &grid, &basis)).transpose()?;
         let recorded = record(&basis, &grid, &image, options, (exact, no_twin.is_none()), queries)?;
         Ok(Self {
             grid,
@@ -374,6 +384,7 @@ impl Scene {
             heads: narrow("heads", options.heads)?,
             image,
             network,
+            position,
             inputs: recorded.inputs,
             made: recorded.made,
         })

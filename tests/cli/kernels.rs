@@ -1,13 +1,14 @@
 //! `wgattn eval`: every kernel by name, on arrays from files.
 
 use super::*;
+use wgattn::position::spec::Kind;
 
 #[test]
 fn every_kernel_is_listed_and_described() {
     let folder = Folder::new("describe");
     let list = folder.run(&["eval", "--list"]).done().stdout;
-    // Thirteen kinds of masks and a layer come behind the kernels.
-    assert_eq!(list.lines().count(), KERNELS.len() + 14);
+    // Thirteen kinds of masks, a layer and the position codes come behind the kernels.
+    assert_eq!(list.lines().count(), KERNELS.len() + 14 + Kind::ALL.len());
     for kernel in KERNELS {
         assert!(list.lines().any(|l| l.split_whitespace().next() == Some(kernel.name)), "{}", kernel.name);
         let text = folder.run(&["eval", "--describe", kernel.name]).done().stdout;

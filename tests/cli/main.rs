@@ -15,6 +15,7 @@ mod kernels;
 mod large;
 mod masks;
 mod pictures;
+mod positions;
 mod words;
 
 use image::{Rgb, RgbImage};

@@ -479,6 +479,7 @@ impl Report<'_> {
             "grid": { "rows": grid.rows(), "columns": grid.cols() },
             "kernel": kernel_name(self.scene.kernel),
             "mask": self.scene.mask.to_string(),
+            "position": self.scene.position().map(ToString::to_string),
             "path": path_of(self.scene).0,
             "landmarks": self.scene.landmarks,
             "lambda": self.scene.lambda,

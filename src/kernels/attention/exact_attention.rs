@@ -187,7 +187,11 @@ fn keys_per_range(dims: &Dims, caps: &Caps) -> u32 {
     sample.set("m", SAMPLE);
     let suited = attention_rows::VARIANTS.iter().filter(|v| (v.suits)(&sample, &[], caps));
     let rounds = suited.map(|v| (v.rounds)(&sample)).max().unwrap_or(1).max(1);
-    let by_loops = (caps.loop_rounds / rounds).saturating_mul(SAMPLE.into());
+    let by_loops = match caps.loop_rounds / rounds {
+        // Long rows: not even the sample fits.
+        0 => caps.loop_rounds * u64::from(SAMPLE) / rounds,
+        samples => samples.saturating_mul(SAMPLE.into()),
+    };
     let bytes = 4 * u64::from(dims.size("d").max(dims.size("e")).max(1));
     let fit = (caps.storage_binding.saturating_sub(u64::from(caps.storage_alignment)) / bytes).min(by_loops.max(1));
     let fit = if fit > 64 { fit / 64 * 64 } else { fit };

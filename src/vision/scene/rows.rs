@@ -43,6 +43,7 @@ impl RowPlan {
 /// Errors: what does not go together, more landmarks than tokens.
 pub(crate) fn plan_rows(options: &SceneOptions, grid: &TokenGrid) -> Result<RowPlan, SceneError> {
     check_mask(options)?;
+    super::position::check_position(options)?;
     match options.kernel {
         MapKernel::Feature(map) => Ok(plan_features(options, map)?),
         MapKernel::Softmax => Ok(plan_softmax(options)?),
@@ -191,12 +192,16 @@ pub(crate) struct RecordedRows {
     pub(crate) status: Option<Tensor>,
 }
 
-/// Records the rows of clicked tokens under the mask, and their exact twins.
+/// Records the rows of clicked tokens, under the position code and the mask, and their exact twins.
 pub(crate) fn record_rows(
     graph: &mut Graph,
     options: &SceneOptions,
     ask: &RowsAsked,
 ) -> Result<RecordedRows, Error> {
+    let ask = &match &options.position {
+        Some(spec) => super::position::under_code(graph, spec, ask)?,
+        None => *ask,
+    };
     let bare = record_bare(graph, options, ask)?;
     let mut rows = bare;
     if let Some(mask) = ask.mask {

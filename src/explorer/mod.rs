@@ -18,6 +18,7 @@ pub mod fonts;
 pub mod mask;
 pub mod networks;
 pub mod panel;
+pub mod position;
 pub mod probe;
 mod quad;
 pub mod relative_mask;

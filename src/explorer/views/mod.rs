@@ -14,6 +14,7 @@ mod network;
 mod parity;
 pub mod picture;
 mod plots;
+mod position;
 mod relative_mask;
 mod schedule;
 mod tree;
@@ -118,6 +119,7 @@ pub fn views() -> Vec<Box<dyn View>> {
         Box::<diffusion::DiffusionView>::default(),
         Box::<network::NetworkView>::default(),
         Box::<tree::TreeView>::default(),
+        Box::<position::PositionView>::default(),
     ]
 }
 

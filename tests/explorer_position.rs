@@ -194,7 +194,7 @@ fn what_cannot_be_shown_is_said_and_can_be_put_right() {
     // What only a program could set.
     for (change, _) in [
         ((|s| s.sinusoids = 0) as fn(&mut PositionSettings), "sinusoids"),
-        (|s| s.bias = f64::NAN, "bias"),
+        (|s| s.bias = f64::INFINITY, "bias"),
         (|s| s.gain = -1.0, "gains"),
         (|s| s.gain = f64::INFINITY, "gains"),
         (|s| s.gate = 1.0, "gate"),
@@ -256,4 +256,31 @@ fn sessions_keep_the_settings_and_refuse_those_that_cannot_be() {
         let why = Session::load(&path).expect_err(wrong).to_string();
         assert!(why.contains(said), "{why}");
     }
+}
+
+#[test]
+fn numbers_under_the_pointer_are_those_of_the_maps_here() {
+    let mut harness = view(WIDE);
+    harness.event(egui::Event::PointerMoved(pos2(800.0, 250.0)));
+    harness.run_steps(4);
+    assert!(harness.query_by_label_contains("Exact template: ").is_some());
+    assert!(harness.query_by_label_contains("of the row").is_none(), "and not of another one");
+    keep(&mut harness, "position-pointer");
+}
+
+#[test]
+fn a_large_picture_is_reduced_for_its_codes_and_a_heavy_code_is_refused() {
+    let options = Options {
+        sources: vec![drawn("large.png", 900, 700)],
+        views: vec!["position".into()],
+        ..Options::default()
+    };
+    let mut harness = open(options, WIDE);
+    settle(&mut harness);
+    let tokens = numbers(&harness, "Tokens")[0];
+    assert!((2000.0..=4096.0).contains(&tokens), "{tokens}");
+    keep(&mut harness, "position-large");
+    set(&mut harness, |s| (s.realizations, s.sinusoids) = (4096, 60));
+    assert!(harness.query_by_label_contains("Weight moved by noise").is_none());
+    keep(&mut harness, "position-heavy");
 }

@@ -105,8 +105,8 @@ pub struct PositionSettings {
     pub kernel: Kernel,
 }
 
-/// Bias of frequencies at first: half of the periods are below eleven tokens, so that a picture has several.
-pub const BIAS: f64 = -1.5;
+/// Bias of frequencies at first: half of the periods are below 26 tokens, about as long as a picture.
+pub const BIAS: f64 = -2.5;
 
 impl Default for PositionSettings {
     fn default() -> Self {

@@ -184,6 +184,9 @@ impl App {
         if let Fusion::Head(head) = look.fusion {
             told.push_str(&format!(" Head {} is --head {head} there, where heads count from 0.", head + 1));
         }
+        if self.layout.open_ids(&self.views).iter().any(|id| id == "position") {
+            told.push_str(" The position code is not in it.");
+        }
         ctx.copy_text(text);
         self.tell(told);
     }

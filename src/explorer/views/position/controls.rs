@@ -4,7 +4,7 @@ use crate::explorer::position::{Axes, BIAS, Kernel, Kind, PositionSettings, WIDT
 use crate::explorer::widgets::{self, Choice, NUMBER_WIDTH, Number};
 use crate::numbers::grouped;
 use crate::position::Mode;
-use eframe::egui;
+use eframe::egui::{self, RichText};
 
 /// Draws them.
 pub(super) fn show(ui: &mut egui::Ui, settings: &mut PositionSettings, heads: usize) {
@@ -37,7 +37,7 @@ pub(super) fn show(ui: &mut egui::Ui, settings: &mut PositionSettings, heads: us
                          the sum is divided by 2K.";
             widgets::slider(ui, "Sinusoids K", hover, &mut settings.sinusoids, &number);
             let hover = "How fast the sinusoids are as training begins: frequencies are sigmoid(x + bias)/2 turns per token, x drawn. −4 is \
-                         the published one, half of whose periods are above 108 tokens; −1.5 makes that 11.";
+                         the published one, half of whose periods are above 108 tokens; −2.5 makes that 26.";
             let number = Number::along(-6.0..=2.0, BIAS).limits(limits::BIAS);
             widgets::slider(ui, "Bias", hover, &mut settings.bias, &number);
         }
@@ -121,10 +121,13 @@ fn realizations(ui: &mut egui::Ui, value: &mut u32, usual: u32) {
         if twice && rail.contains_pointer() && ui.is_enabled() {
             *value = usual;
         }
-        let shown = f64::from(*value);
+        let (shown, ink) = (f64::from(*value), ui.visuals().widgets.inactive.text_color());
         rail.widget_info(|| egui::WidgetInfo::slider(true, shown, "Realisations R"));
         rail.on_hover_text(&help);
-        ui.add_sized([NUMBER_WIDTH, ui.spacing().interact_size.y], egui::Label::new(grouped(shown)));
+        ui.add_sized(
+            [NUMBER_WIDTH, ui.spacing().interact_size.y],
+            egui::Label::new(RichText::new(grouped(shown)).color(ink)),
+        );
     });
 }
 

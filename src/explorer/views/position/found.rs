@@ -19,7 +19,7 @@ pub(super) const FEWEST: u32 = 16;
 pub(super) const MOST: u32 = 4096;
 
 /// Draws of as many realisations over which errors are averaged.
-const DRAWS: u32 = 4;
+const DRAWS: u32 = 8;
 
 /// Numbers that codes may hold at once: 64 MiB of both sides.
 const PIECE: usize = 1 << 22;

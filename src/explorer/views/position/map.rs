@@ -20,7 +20,10 @@ const BLOCK: [u32; 2] = [64, 8];
 
 /// Realisations of that measurement, and draws.
 const MOST_MEASURED: u32 = 1024;
-const DRAWS: u32 = 3;
+const DRAWS: u32 = 4;
+
+/// Every how manieth token of the block is a query.
+const QUERY_STEP: usize = 5;
 
 /// Question of the view.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,11 +39,10 @@ pub(super) struct Question {
 pub(super) struct Maps {
     pub(super) shot: Shot,
     pub(super) settings: PositionSettings,
-    pub(super) query: u32,
     /// Weights without a code, `[token]`.
     pub(super) plain: Result<Vec<f64>, String>,
     /// Weights with the exact template, which only softmax has.
-    pub(super) exact: Option<Vec<f64>>,
+    pub(super) exact: Result<Vec<f64>, String>,
     /// Weights with the drawn code.
     pub(super) coded: Result<Vec<f64>, String>,
     /// Noise of the logits of the row that is shown: measured and by the formula.
@@ -56,7 +58,7 @@ pub(super) struct Maps {
 impl Maps {
     /// Share of the weight that noise puts elsewhere: half the sum of differences from the exact row.
     pub(super) fn moved(&self) -> Option<f64> {
-        let (exact, coded) = (self.exact.as_ref()?, self.coded.as_ref().ok()?);
+        let (exact, coded) = (self.exact.as_ref().ok()?, self.coded.as_ref().ok()?);
         Some(0.5 * exact.iter().zip(coded).map(|(a, b)| (a - b).abs()).sum::<f64>())
     }
 }
@@ -72,7 +74,7 @@ type Keys = Arc<Vec<f64>>;
 pub(super) struct Finder {
     features: Option<((Shot, usize), Features)>,
     keys: Option<((PositionSettings, Shot, usize), Keys)>,
-    errors: Option<((PositionSettings, Shot, usize, u32), Vec<Error>)>,
+    errors: Option<((PositionSettings, Shot, usize), Vec<Error>)>,
     count: u64,
 }
 
@@ -169,11 +171,10 @@ impl Finder {
         Ok(Some(Maps {
             shot: shot.clone(),
             settings: settings.clone(),
-            query: asked.query,
             plain,
             exact: match settings.kernel {
-                Kernel::Softmax => softmax(&exact).ok(),
-                _ => None,
+                Kernel::Softmax => softmax(&exact),
+                _ => Err("Only softmax has a map with the template itself.".into()),
             },
             coded,
             noise: [(square / n as f64).sqrt(), (predicted / n as f64).sqrt()],
@@ -238,7 +239,8 @@ impl Finder {
         Ok(Some(keys))
     }
 
-    /// Noise of the logits of the tokens round the query. As with templates, one draw of many realisations is many of few.
+    /// Noise of the logits of the tokens round the middle of the picture. As with templates, one draw of many realisations is many of
+    /// few.
     fn errors(
         &mut self,
         asked: &Question,
@@ -250,19 +252,18 @@ impl Finder {
         let told = |e: crate::Error| e.to_string();
         // The number of realisations that is set is none of this measurement.
         let settings = PositionSettings { realizations: FEWEST, ..of_code(&asked.settings) };
-        let key = (settings, asked.shot.clone(), asked.heads, asked.query);
+        let key = (settings, asked.shot.clone(), asked.heads);
         if let Some((known, errors)) = &self.errors
             && *known == key
         {
             return Ok(Some(errors.clone()));
         }
-        let (axes, at) = (positions.axes(), positions.at(asked.query as usize));
-        let mut sides = vec![0; axes];
-        let mut first = vec![0; axes];
+        let axes = positions.axes();
+        let (mut sides, mut first) = (vec![0; axes], vec![0; axes]);
         for axis in 0..axes {
             let all = positions.sides()[axis];
             sides[axis] = BLOCK[axes - 1].min(all);
-            first[axis] = at[axis].saturating_sub(sides[axis] / 2).min(all - sides[axis]);
+            first[axis] = (all - sides[axis]) / 2;
         }
         let block = Positions::grid(&sides).and_then(|grid| grid.starting_at(&first)).map_err(told)?;
         let cols = positions.sides().last().map_or(1, |&side| side as usize);
@@ -273,16 +274,22 @@ impl Finder {
         let width = WIDTH as usize;
         let tokens: Vec<usize> = (0..block.tokens()).map(|i| index(block.at(i))).collect();
         let x: Vec<f64> = tokens.iter().flat_map(|t| &head[t * width..][..width]).copied().collect();
-        let query = tokens.iter().position(|t| *t == asked.query as usize).unwrap_or(0);
-        let q = &x[query * width..][..width];
+        // Keys of one query have its noise in common: several queries tell more.
+        let queries = || (0..tokens.len()).step_by(QUERY_STEP);
+        let of = |i: usize| &x[i * width..][..width];
         let (mut exact, mut variance) = (Vec::new(), 0.0);
-        for (j, token) in tokens.iter().enumerate() {
-            let lag = positions.lag(asked.query as usize, *token);
-            let logit = encoding.logit(0, q, &x[j * width..][..width], lag, 1).map_err(told)?;
-            exact.push(logit.mean());
-            variance += logit.variance();
+        for i in queries() {
+            if !go_on() {
+                return Ok(None);
+            }
+            for j in 0..tokens.len() {
+                let lag = positions.lag(tokens[i], tokens[j]);
+                let logit = encoding.logit(0, of(i), of(j), lag, 1).map_err(told)?;
+                exact.push(logit.mean());
+                variance += logit.variance();
+            }
         }
-        let variance = variance / tokens.len() as f64;
+        let variance = variance / exact.len() as f64;
         let powers = || (FEWEST.ilog2()..=MOST_MEASURED.ilog2()).map(|power| 1_u32 << power);
         let mut squares: Vec<Vec<f64>> = vec![Vec::new(); powers().count()];
         let row = MOST_MEASURED as usize;
@@ -293,14 +300,15 @@ impl Finder {
             let noise = asked.settings.noise(true, draw_number + 1);
             let codes = draw(encoding, &noise, &block, MOST_MEASURED).map_err(told)?;
             let n = tokens.len() as u32;
-            let queries = apply(&codes, Side::Query, &x, 1, n).map_err(told)?;
-            let keys = apply(&codes, Side::Key, &x, 1, n).map_err(told)?;
-            let q = &queries[query * row..][..row];
+            let q = apply(&codes, Side::Query, &x, 1, n).map_err(told)?;
+            let k = apply(&codes, Side::Key, &x, 1, n).map_err(told)?;
             // A code of R realisations has the scale of R: one of many is taken for all.
             let factor = f64::from(MOST_MEASURED).sqrt();
             let few = FEWEST as usize;
             let sums = |at: usize| -> Vec<f64> {
-                keys.chunks(row).map(|k| factor * dot(&q[at * few..][..few], &k[at * few..][..few])).collect()
+                let part = |i: usize| i * row + at * few..i * row + (at + 1) * few;
+                let pairs = queries().flat_map(|i| (0..tokens.len()).map(move |j| (i, j)));
+                pairs.map(|(i, j)| factor * dot(&q[part(i)], &k[part(j)])).collect()
             };
             let mut blocks: Vec<Vec<f64>> = (0..row / few).map(sums).collect();
             for (realizations, squares) in powers().zip(&mut squares) {

@@ -17,12 +17,15 @@ use crate::explorer::background::Background;
 use crate::explorer::canvas::{Drag, WHOLE};
 use crate::explorer::position::{Axes, Kernel, PositionSettings};
 use crate::explorer::settings::{Colours, Look, Settings};
+use crate::explorer::tokens::Shot;
 use crate::explorer::widgets::BarColours;
 use crate::numbers::{grouped, percent, significant};
 use crate::position::Mode;
+use crate::vision::grid::TokenGrid;
 use crate::vision::palette::Palette;
 use eframe::egui::{self, Color32, Rect, Sense, Stroke, StrokeKind, Vec2, pos2, vec2};
 use found::{CodeQuestion, Found};
+use glam::UVec2;
 use map::{Finder, Maps, Question};
 use std::sync::Arc;
 
@@ -153,6 +156,10 @@ impl PositionView {
             Some(Err(why)) => return Some(why),
             Some(Ok(shot)) => shot,
         };
+        let shot = match fewer(shot, context) {
+            Ok(shot) => shot,
+            Err(why) => return Some(why),
+        };
         let query = match shot.grid.token_at(*context.query) {
             Ok(token) => token as u32,
             Err(why) => return Some(why.to_string()),
@@ -187,7 +194,7 @@ impl PositionView {
         let line = ui.visuals().widgets.noninteractive.bg_stroke;
         ui.painter().hline(below.x_range(), below.top(), line);
         let Some(found) = self.found(ui, below) else { return };
-        let maps = self.maps.shown().cloned();
+        let maps = self.maps.shown().filter(|_| problem.is_none()).cloned();
         let inner = |space: Rect| space.shrink2(vec2(10.0, 8.0));
         let (left, middle, right) = match found.settings.axes {
             Axes::Picture => (column(below, 0, 3), Some(column(below, 1, 3)), column(below, 2, 3)),
@@ -226,7 +233,7 @@ impl PositionView {
         }
         ui.painter().rect_filled(rest, 0.0, ui.visuals().panel_fill);
         let Some(found) = self.found(ui, rest) else { return };
-        let maps = self.maps.shown().cloned();
+        let maps = self.maps.shown().filter(|_| problem.is_none()).cloned();
         let inside = rest.shrink(10.0);
         match self.part {
             Part::Template => plot::template(&mut child(ui, inside), &found),
@@ -273,42 +280,42 @@ impl PositionView {
         if let Some(why) = problem {
             return note(ui, space, why);
         }
-        for (i, which) in all.iter().enumerate() {
-            self.map(ui, context, *which, column(space, i, all.len()));
+        let ratio =
+            context.textures.photo().map_or(1.0, |photo| photo.size.x as f32 / photo.size.y.max(1) as f32);
+        for (which, space) in all.iter().zip(places(space, all.len(), ratio)) {
+            self.map(ui, context, *which, space);
         }
     }
 
     fn map(&mut self, ui: &mut egui::Ui, context: &mut ViewContext<'_>, which: Which, space: Rect) {
-        let r = context.settings.position.realizations;
-        let name = match which {
-            Which::Plain => "Without the code".to_string(),
-            Which::Exact => "Exact template".to_string(),
-            Which::Coded => format!("With the code   R = {r}"),
-        };
-        let id = ui.scope_id().with(("position", which as usize));
-        let Some(placed) = show_layer_in(ui, context, id, &[], Drag::Pan, space) else { return };
-        let painter = ui.painter_at(space);
-        context.canvas.texts.push(caption(ui, space, &name));
         let grid = self.asked.as_ref().map(|asked| asked.shot.grid.clone());
         let fits = |maps: &&Arc<Maps>| Some(&maps.shot.grid) == grid.as_ref();
-        let Some(maps) = self.maps.shown().filter(fits).cloned() else {
+        let maps = self.maps.shown().filter(fits).cloned();
+        let row = maps.as_ref().map(|maps| match which {
+            Which::Plain => maps.plain.as_deref(),
+            Which::Coded => maps.coded.as_deref(),
+            Which::Exact => maps.exact.as_deref(),
+        });
+        let name = match (which, &maps) {
+            (Which::Plain, _) => "Without the code".to_string(),
+            (Which::Exact, _) => "Exact template".to_string(),
+            (Which::Coded, Some(maps)) => format!("With the code   R = {}", maps.settings.realizations),
+            (Which::Coded, None) => "With the code".to_string(),
+        };
+        if let Some(Err(why)) = row {
+            note(ui, space, why);
+            return context.canvas.texts.push(caption(ui, space, &name));
+        }
+        let id = ui.scope_id().with(("position", which as usize));
+        let Some(placed) = show_layer_in(ui, context, id, &[], Drag::Pan, space) else { return };
+        let (Some(maps), Some(Ok(row))) = (&maps, row) else {
+            context.canvas.texts.push(caption(ui, space, &name));
             return note(ui, space, "Computing the maps…");
         };
+        let painter = ui.painter_at(space);
         if context.canvas.peek {
-            return;
+            return context.canvas.texts.push(caption(ui, space, &name));
         }
-        let row = match which {
-            Which::Plain => &maps.plain,
-            Which::Coded => &maps.coded,
-            Which::Exact => match &maps.exact {
-                Some(row) => &Ok(row.clone()),
-                None => return note(ui, space, "Computing the maps…"),
-            },
-        };
-        let row = match row {
-            Ok(row) => row,
-            Err(why) => return note(ui, space, why),
-        };
         let look = context.settings.look.clone();
         let (colours, log) = (edges::colours(&look), look.log);
         let largest = row.iter().copied().fold(0.0, f64::max);
@@ -325,6 +332,13 @@ impl PositionView {
         let ends = [significant(edges::least(largest, log), 2), significant(largest, 2)];
         let middle = if log { "log scale" } else { "weight" };
         context.canvas.texts.extend(bar_of(&painter, |t| colours.at(t), ends, middle));
+        if context.canvas.under_pointer == Some(space)
+            && let Some(pixel) = context.canvas.hover.take()
+            && !ui.input(|i| i.pointer.any_down())
+        {
+            // The window would tell the numbers of another map, which is not here.
+            tell(ui, id, maps, pixel);
+        }
     }
 
     /// The templates over both lags: exact and drawn.
@@ -333,7 +347,7 @@ impl PositionView {
         let all = found.exact.iter().chain(&found.drawn);
         let most = all.fold(0.0_f64, |most, p| most.max(p.abs()));
         let mut inside = child(ui, space);
-        inside.strong("Template over both lags");
+        inside.horizontal_wrapped(|ui| ui.strong("Template over both lags"));
         let half = found.half;
         let words = format!("Down and across, −{half}…{half} tokens; blue below 0, red above.");
         let words = if colours == BarColours::Grey {
@@ -409,6 +423,57 @@ impl PositionView {
     }
 }
 
+/// The picture in as many tokens as codes are drawn for: larger ones where those of the map are too many.
+fn fewer(shot: Shot, context: &ViewContext<'_>) -> Result<Shot, String> {
+    if shot.grid.tokens() <= map::MOST_TOKENS {
+        return Ok(shot);
+    }
+    let compute = &context.settings.compute;
+    let grid = TokenGrid::plan(shot.photo.size(), compute.patch, compute.stride, map::MOST_TOKENS);
+    Ok(Shot { grid: grid.map_err(|e| e.to_string())?, ..shot })
+}
+
+/// Places of some pictures side by side, or in lines where that leaves them larger; `ratio` is their width over their height.
+fn places(space: Rect, count: usize, ratio: f32) -> Vec<Rect> {
+    let size = |cols: usize| {
+        let lines = count.div_ceil(cols) as f32;
+        let gap = |n: f32| GAP * (n - 1.0);
+        let cell =
+            vec2((space.width() - gap(cols as f32)) / cols as f32, (space.height() - gap(lines)) / lines);
+        cell.max(Vec2::ZERO)
+    };
+    let seen = |cols: usize| size(cols).x.min(size(cols).y * ratio);
+    let cols = (1..=count).rev().max_by(|a, b| seen(*a).total_cmp(&seen(*b))).unwrap_or(1);
+    let cell = size(cols);
+    let place = |i: usize| {
+        let step = vec2((i % cols) as f32, (i / cols) as f32) * (cell + Vec2::splat(GAP));
+        Rect::from_min_size(space.min + step, cell)
+    };
+    (0..count).map(place).collect()
+}
+
+/// Tells the weights of a token under the pointer.
+fn tell(ui: &egui::Ui, id: egui::Id, maps: &Maps, pixel: UVec2) {
+    let Ok(token) = maps.shot.grid.token_at(pixel) else { return };
+    let cols = maps.shot.grid.cols().max(1);
+    let layer = ui.layer_id();
+    egui::Tooltip::always_open(ui.ctx().clone(), layer, id.with("token"), egui::PopupAnchor::Pointer)
+        .gap(14.0)
+        .show(|ui| {
+            ui.strong(format!("Token {token}: row {}, column {}", token / cols, token % cols));
+            let rows = [
+                ("Without the code", maps.plain.as_deref()),
+                ("Exact template", maps.exact.as_deref()),
+                ("With the code", maps.coded.as_deref()),
+            ];
+            for (name, row) in rows {
+                if let Some(weight) = row.ok().and_then(|row| row.get(token)) {
+                    ui.label(format!("{name}: {}", significant(*weight, 4)));
+                }
+            }
+        });
+}
+
 /// Colours of numbers with signs.
 fn signed(look: &Look) -> BarColours {
     match look.colours {
@@ -438,9 +503,10 @@ fn figures(ui: &mut egui::Ui, found: &Found, maps: Option<&Maps>) {
     plots::figures(ui, |ui| {
         let here = found.errors.iter().find(|e| e.realizations == settings.realizations);
         if let Some(error) = here {
-            let words = format!("{} of {}", significant(error.measured, 3), significant(error.predicted, 3));
+            let words =
+                format!("{}, predicted {}", significant(error.measured, 3), significant(error.predicted, 3));
             plots::figure(ui, "Template noise", words).on_hover_text(format!(
-                "Root mean square error of P with R = {r}: measured, of √mean((v_q v_k + P²)/R) by the formula.{formula}"
+                "Root mean square error of P with R = {r}: measured, and √mean((v_q v_k + P²)/R) by the formula.{formula}"
             ));
             let ratio = error.measured / error.predicted;
             if ratio.is_finite() {
@@ -455,14 +521,16 @@ fn figures(ui: &mut egui::Ui, found: &Found, maps: Option<&Maps>) {
         }
         if let Some(maps) = maps {
             let [measured, predicted] = maps.noise;
-            let words = format!("{} of {}", significant(measured, 2), significant(predicted, 2));
+            let words = format!("{}, predicted {}", significant(measured, 3), significant(predicted, 3));
             plots::figure(ui, "Logit noise", words).on_hover_text(format!(
-                "Root mean square error of the clicked row's logits in this one draw: measured, of √((A·B + C²)/(R·D)) by the \
+                "Root mean square error of the clicked row's logits in this one draw: measured, and √((A·B + C²)/(R·D)) by the \
                  formula, A and B being norms of query and key. It goes as √(D/R): D = {} dimensions add theirs up.{formula}",
                 crate::explorer::position::WIDTH
             ));
             plots::figure(ui, "Logit spread", significant(maps.signal, 2))
                 .on_hover_text("How much the exact logits differ over the keys. Where noise is not far below it, the map shows noise.");
+            plots::figure(ui, "Tokens", grouped(maps.shot.grid.tokens() as f64))
+                .on_hover_text("Codes are drawn on the CPU here, for 4096 tokens at most: a picture of more is reduced for these maps");
             if let Some(moved) = maps.moved() {
                 plots::figure(ui, "Weight moved by noise", percent(moved)).on_hover_text(
                     "Share of the row's weight that lies on other tokens than with the exact template",

@@ -56,7 +56,9 @@ pub(super) fn template(ui: &mut Ui, found: &Found) {
     let (low, high) = (edge(-1.0), edge(1.0));
     let all = || low.iter().chain(&high).copied().chain(drawn.iter().map(|p| p[1]));
     let (least, most) = (all().fold(0.0, f64::min), all().fold(0.0, f64::max));
-    let room = 0.06 * (most - least).max(1e-9);
+    // A code without a gain has no template: any height will do.
+    let height = if most > least { most - least } else { 1.0 };
+    let room = 0.06 * height;
     let hover = |position: &HoverPosition<'_>| match position {
         HoverPosition::NearDataPoint { plot_name, position, .. } if !plot_name.is_empty() => {
             Some(format!("{plot_name}\nlag {:+.0}\nP {}", position.x, significant(position.y, 3)))
@@ -70,9 +72,9 @@ pub(super) fn template(ui: &mut Ui, found: &Found) {
         0.0 => "0".into(),
         value => format!("{value:+.0}"),
     });
-    let up = AxisHints::new_y().label("P").min_thickness(46.0).label_spacing(14.0..=20.0);
+    let up = AxisHints::new_y().label("Likeness of the codes").min_thickness(46.0).label_spacing(14.0..=20.0);
     let up = up.formatter(|mark: GridMark, _| significant(mark.value, 2));
-    let marks = plots::even_step(most - least, f64::from(size.y / 40.0));
+    let marks = plots::even_step(height, f64::from(size.y / 40.0));
     still("template over the lag", size)
         .custom_x_axes(vec![across])
         .custom_y_axes(vec![up])
@@ -140,14 +142,14 @@ pub(super) fn errors(ui: &mut Ui, found: &Found, maps: Option<&Maps>) {
     let across = AxisHints::new_x().label("Realisations R").label_spacing(14.0..=26.0);
     let across = across.formatter(|mark: GridMark, _| format!("{}", mark.value.exp2().round()));
     let up = AxisHints::new_y().label("Standard deviation").min_thickness(46.0).label_spacing(12.0..=18.0);
-    let up = up.formatter(|mark: GridMark, _| significant(10.0_f64.powf(mark.value), 1));
+    let up = up.formatter(|mark: GridMark, _| significant(10.0_f64.powf(mark.value), 2));
     // 0.3 of a decade is a factor of two.
     let two = 2.0_f64.log10();
     let spacing = two * ((high - low) / two / f64::from(size.y / 26.0)).ceil().max(1.0);
     still("errors by realisations", size)
         .custom_x_axes(vec![across])
         .custom_y_axes(vec![up])
-        .x_grid_spacer(egui_plot::uniform_grid_spacer(|_| [1.0; 3]))
+        .x_grid_spacer(egui_plot::uniform_grid_spacer(|_| [2.0; 3]))
         .y_grid_spacer(egui_plot::uniform_grid_spacer(move |_| [spacing; 3]))
         .label_formatter(hover)
         .show(ui, |plot| {

@@ -285,7 +285,8 @@ mod tests {
                 let settings = PositionSettings { kind, axes, gate: 0.2, ..PositionSettings::default() };
                 let found = of(&settings);
                 assert_eq!(found.exact.len(), found.side().pow(axes.count()));
-                for error in &found.errors {
+                // Of more realisations there are few draws, and what they are away from the formula is no Gaussian.
+                for error in found.errors.iter().filter(|e| e.realizations <= 512) {
                     let ratio = error.measured / error.predicted;
                     let room = 4.0 * error.standard_error.expect("of many") / error.predicted;
                     assert!((ratio - 1.0).abs() < room.max(0.02), "{kind:?} {axes:?} {error:?}");

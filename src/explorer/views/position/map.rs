@@ -3,7 +3,7 @@
 use super::found::{Error, FEWEST, draw, merged, pieces};
 use crate::explorer::position::{Axes, Kernel, Kind, PositionSettings, WIDTH};
 use crate::explorer::tokens::Shot;
-use crate::numbers::grouped;
+use crate::numbers::{grouped, significant};
 use crate::position::apply::{Side, apply};
 use crate::position::{Encoding, Positions};
 use crate::vision::features::{FeatureBasis, FeatureOptions};
@@ -112,9 +112,10 @@ impl Finder {
         let work = work(settings, n);
         if work > MOST_WORK {
             return Err(format!(
-                "This code takes {} products, up to {} are made here. Choose fewer realisations, {}, or a larger stride.",
-                grouped(work),
-                grouped(MOST_WORK),
+                "This code takes {} billion products; up to {} billion are made here. Choose fewer realisations, {}, or a larger \
+                 stride.",
+                significant(1e-9 * work, 3),
+                significant(1e-9 * MOST_WORK, 3),
                 if settings.kind == Kind::Sine { "fewer sinusoids" } else { "fewer taps" }
             ));
         }

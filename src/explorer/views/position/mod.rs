@@ -417,7 +417,8 @@ impl PositionView {
             ));
         }
         let bar = Rect::from_min_size(pos2(start, left.top() + side + 22.0), vec2(2.0 * side + 10.0, foot));
-        let ends = Some((format!("−{}", significant(most, 2)), significant(most, 2)));
+        let sign = if most > 0.0 { "−" } else { "" };
+        let ends = Some((format!("{sign}{}", significant(most, 2)), significant(most, 2)));
         let hover = "Colours of the two templates, the same for both.";
         crate::explorer::widgets::colour_bar(&mut child(ui, bar), colours, ends, hover);
     }

@@ -153,7 +153,8 @@ pub(super) fn errors(ui: &mut Ui, found: &Found, maps: Option<&Maps>) {
         .y_grid_spacer(egui_plot::uniform_grid_spacer(move |_| [spacing; 3]))
         .label_formatter(hover)
         .show(ui, |plot| {
-            plot.set_plot_bounds_x(first - 0.4..=last + 0.4);
+            // Room for the number under the last mark.
+            plot.set_plot_bounds_x(first - 0.5..=last + 0.8);
             plot.set_plot_bounds_y(low - 0.12..=high + 0.12);
             let here = f64::from(found.settings.realizations).log2();
             plot.vline(VLine::new("", here).color(visuals.weak_text_color().gamma_multiply(0.6)).width(1.0));

@@ -461,6 +461,7 @@ fn tell(ui: &egui::Ui, id: egui::Id, maps: &Maps, pixel: UVec2) {
     egui::Tooltip::always_open(ui.ctx().clone(), layer, id.with("token"), egui::PopupAnchor::Pointer)
         .gap(14.0)
         .show(|ui| {
+            ui.style_mut().wrap_mode = Some(egui::TextWrapMode::Extend);
             ui.strong(format!("Token {token}: row {}, column {}", token / cols, token % cols));
             let rows = [
                 ("Without the code", maps.plain.as_deref()),

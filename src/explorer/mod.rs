@@ -19,6 +19,7 @@ pub mod keys;
 pub mod mask;
 pub mod networks;
 pub mod panel;
+pub mod position;
 pub mod probe;
 mod quad;
 pub mod relative_mask;

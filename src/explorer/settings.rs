@@ -2,6 +2,7 @@
 //! command line all speak of the same thing.
 
 use super::networks::Networks;
+use super::position::PositionSettings;
 use crate::attention::{Attention, FeatureMap, Landmarks, Normalisation};
 use crate::error::{Error, Result};
 use crate::mask::MaskSpec;
@@ -40,6 +41,8 @@ pub struct Settings {
     pub look: Look,
     /// Networks, trees and diffusions.
     pub networks: Networks,
+    /// Position codes.
+    pub position: PositionSettings,
     /// Device: `window` for the one that draws, or what `--device` takes.
     pub device: Device,
 }

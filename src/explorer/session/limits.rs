@@ -3,6 +3,7 @@
 
 use crate::error::Error;
 use crate::explorer::networks::limits as networks;
+use crate::explorer::position::{WIDTH, limits as position};
 use crate::explorer::settings::{Compute, limits};
 use crate::mask::MaskSpec;
 use crate::mask::network::NetworkMaskSpec;
@@ -24,6 +25,8 @@ pub(super) struct Wrong {
 enum Allowed {
     /// A whole number.
     Whole(RangeInclusive<u64>),
+    /// A power of two.
+    PowerOfTwo(RangeInclusive<u64>),
     /// A finite number above 0, as an f32.
     Positive,
     /// The same, or nothing.
@@ -36,6 +39,7 @@ impl Allowed {
     fn words(&self) -> String {
         match self {
             Self::Whole(range) => format!("a whole number from {} to {}", range.start(), range.end()),
+            Self::PowerOfTwo(range) => format!("a power of two from {} to {}", range.start(), range.end()),
             Self::Positive => "a finite number above 0".into(),
             Self::PositiveOrNull => "a finite number above 0, or null for an automatic one".into(),
             Self::Between(range) => format!("a number from {} to {}", range.start(), range.end()),
@@ -47,6 +51,9 @@ impl Allowed {
         let positive = |x: f64| (x as f32).is_finite() && x as f32 > 0.0;
         match self {
             Self::Whole(range) => value.as_u64().is_some_and(|x| range.contains(&x)),
+            Self::PowerOfTwo(range) => {
+                value.as_u64().is_some_and(|x| range.contains(&x) && x.is_power_of_two())
+            }
             Self::Positive => value.as_f64().is_some_and(positive),
             Self::PositiveOrNull => value.is_null() || value.as_f64().is_some_and(positive),
             Self::Between(range) => value.as_f64().is_some_and(|x| range.contains(&x)),
@@ -58,6 +65,9 @@ impl Allowed {
 fn fields() -> Vec<(&'static str, Allowed)> {
     let whole =
         |range: RangeInclusive<u32>| Allowed::Whole(u64::from(*range.start())..=u64::from(*range.end()));
+    let powers = Allowed::PowerOfTwo(
+        u64::from(*position::REALIZATIONS.start())..=u64::from(*position::REALIZATIONS.end()),
+    );
     let largest = f64::from(f32::MAX);
     vec![
         ("document.settings.compute.lambda", Allowed::PositiveOrNull),
@@ -81,6 +91,16 @@ fn fields() -> Vec<(&'static str, Allowed)> {
         ("document.settings.networks.diffusion.time", Allowed::Between(networks::TIME)),
         ("document.settings.networks.diffusion.sensitivity", Allowed::Between(networks::SENSITIVITY)),
         ("document.settings.networks.diffusion.tolerance", Allowed::Between(networks::TOLERANCE)),
+        ("document.settings.position.sinusoids", whole(position::SINUSOIDS)),
+        ("document.settings.position.taps", whole(position::TAPS)),
+        ("document.settings.position.realizations", powers),
+        ("document.settings.position.bias", Allowed::Between(position::BIAS)),
+        ("document.settings.position.gate", Allowed::Between(position::GATE)),
+        ("document.settings.position.gain", Allowed::Between(position::GAIN)),
+        ("document.settings.position.template_seed", whole(0..=u32::MAX)),
+        ("document.settings.position.noise_seed", whole(0..=u32::MAX)),
+        ("document.settings.position.head", whole(0..=*limits::HEADS.end() - 1)),
+        ("document.settings.position.dimension", whole(0..=WIDTH - 1)),
         ("document.settings.look.fusion.Head", whole(0..=*limits::HEADS.end() - 1)),
         ("document.settings.look.range.Clip", Allowed::Between(limits::CUT_OFF)),
         ("document.settings.look.range.Fixed.0", Allowed::Between(-largest..=largest)),

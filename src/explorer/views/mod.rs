@@ -14,6 +14,7 @@ mod network;
 mod parity;
 pub mod picture;
 mod plots;
+mod position;
 mod relative_mask;
 mod schedule;
 mod tree;
@@ -135,6 +136,7 @@ pub fn views() -> Vec<Box<dyn View>> {
         Box::<diffusion::DiffusionView>::default(),
         Box::new(network::NetworkView::new(Arc::clone(&networks))),
         Box::new(tree::TreeView::new(networks)),
+        Box::<position::PositionView>::default(),
     ]
 }
 

@@ -90,6 +90,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         return graphs::run(args);
     }
     if args.filter.as_deref() == Some("position") {
+        refuse(args, "position", false)?;
         return positions::run(args);
     }
     let cases = bench::select(args.filter.as_deref(), args.case.as_deref());

@@ -207,6 +207,11 @@ pub(super) fn measure(
     for (number, seed) in seeds.iter().enumerate() {
         let noise = Noise { seed: *seed, ..*noise };
         let drawn = draw(truth, backend, path, &noise, realizations)?;
+        if !drawn.covariances.iter().chain(&drawn.logits).all(|x| x.is_finite()) {
+            return Err(Failure(format!(
+                "codes of {realizations} realisations are not finite in f32: gains or taps of the parameters are too large for it"
+            )));
+        }
         let one = |(channel, matrix): (usize, &[f64])| {
             let gap = |(p, lag): (&f64, &u32)| (p - truth.templates[channel][*lag as usize]).powi(2);
             let sum: f64 = matrix.iter().zip(&truth.lag_of).map(gap).sum();

@@ -55,16 +55,16 @@ pub(super) struct Args {
     #[arg(long, value_delimiter = ',', default_value = "16,64,256,1024,4096")]
     realizations: Vec<u32>,
     /// First seed of the noise
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     seed: u64,
     /// Seeds that are averaged over, one after the other
     #[arg(long, default_value_t = 4)]
     seeds: u32,
     /// Seed of the parameters as training begins with them [default: 0]
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     init: Option<u64>,
     /// γ of a gate, 0 to 1: the share that ignores positions
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     gate: Option<f64>,
     /// Distribution of the noise: icdf, box-muller or rademacher
     #[arg(long, default_value = "icdf", value_parser = parse_mode)]
@@ -192,6 +192,11 @@ pub(super) fn run(args: &Args) -> Outcome {
         );
     }
     let truth = Truth::of(&subject.encoding, &subject.positions, seeds[0])?;
+    if truth.is_zero() {
+        return Err(Failure(
+            "the code is 0 at every token, as all its gains or taps are: there is no error to measure".into(),
+        ));
+    }
     let backend = open_device(&args.device)?;
     let noise = Noise { mode: args.mode, ..Noise::default() };
     let bar = match std::io::stderr().is_terminal() {

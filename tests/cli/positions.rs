@@ -196,6 +196,10 @@ fn codes_come_from_files_of_both_programs() {
     broken[2].1 = Array { shape: vec![2, 3, 2], data: ArrayData::F32(vec![f32::NAN; 12]) };
     file("nan.safetensors", &broken);
     no_dim("sine", "nan.safetensors", &["--prefix", "a."]).refused(&["gains", "finite", "NaN"]);
+    let nothing = Array { shape: vec![2, 3, 2], data: ArrayData::F32(vec![-1000.0; 12]) };
+    broken[2].1 = nothing;
+    file("zero.safetensors", &broken);
+    no_dim("sine", "zero.safetensors", &["--prefix", "a."]).refused(&["0 at every token"]);
     broken[2].1 = ramp(&[2, 2, 2], 0.0);
     file("other.safetensors", &broken);
     no_dim("sine", "other.safetensors", &["--prefix", "a."]).refused(&["gains", "[2, 3, 2]"]);
@@ -225,6 +229,7 @@ fn wrong_codes_are_refused_in_one_line() {
         (&["sine", "--bias", "NaN"], &["bias", "finite"]),
         (&["sine", "--gate", "1.5"], &["gate", "0 to 1", "1.5"]),
         (&["sine", "--gate", "NaN"], &["gate", "NaN"]),
+        (&["sine", "--gate", "-0.5"], &["gate", "-0.5"]),
         (&["sine", "--seed", "-1"], &["--seed"]),
         (&["sine", "--seed", "18446744073709551616"], &["--seed"]),
         (&["sine", "--seed", "18446744073709551615"], &["--seed", "2^64"]),

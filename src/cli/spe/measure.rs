@@ -164,6 +164,11 @@ impl<'a> Truth<'a> {
         lags.iter().map(|lag| self.templates[channel][*lag as usize]).collect()
     }
 
+    /// Whether no dimension has a code.
+    pub(super) fn is_zero(&self) -> bool {
+        self.variances.iter().flatten().all(|v| *v == 0.0)
+    }
+
     /// Variances of one head's dimension.
     pub(super) fn variances(&self, channel: usize) -> [f64; 2] {
         self.variances[channel]
@@ -207,13 +212,20 @@ pub(super) fn measure(
     for (number, seed) in seeds.iter().enumerate() {
         let noise = Noise { seed: *seed, ..*noise };
         let drawn = draw(truth, backend, path, &noise, realizations)?;
+        if !drawn.covariances.iter().chain(&drawn.logits).all(|x| x.is_finite()) {
+            return Err(Failure(format!(
+                "codes of {realizations} realisations are not finite in f32: gains or taps of the parameters are too large for it"
+            )));
+        }
         let one = |(channel, matrix): (usize, &[f64])| {
             let gap = |(p, lag): (&f64, &u32)| (p - truth.templates[channel][*lag as usize]).powi(2);
             let sum: f64 = matrix.iter().zip(&truth.lag_of).map(gap).sum();
             sum / matrix.len() as f64
         };
         let errors: Vec<f64> = drawn.covariances.par_chunks(n * n).enumerate().map(one).collect();
-        shares.extend(errors.iter().zip(&squares).map(|(error, square)| error / square));
+        // A dimension without a code has no error, and no weight.
+        let share = |(error, square): (&f64, &f64)| if *square > 0.0 { error / square } else { 1.0 };
+        shares.extend(errors.iter().zip(&squares).map(share));
         for (logit, exact) in drawn.logits.iter().zip(&exact) {
             logit_square += (logit - exact.mean()).powi(2);
             exponential += logit.exp();

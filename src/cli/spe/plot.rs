@@ -172,11 +172,8 @@ impl Plot<'_> {
         let title = format!("Template of {} around the middle token, and its estimates", self.channel);
         let area = area.margin(18, 8, 24, 0).titled(&title, text(TITLE))?;
         let (panels, bar) = area.split_horizontally(SPLIT - 150);
-        let most = shown
-            .iter()
-            .flat_map(|at| at.row.iter())
-            .chain(self.exact)
-            .fold(f64::MIN_POSITIVE, |most, x| most.max(x.abs()));
+        let all = shown.iter().flat_map(|at| at.row.iter()).chain(self.exact);
+        let most = at_least_visible(all.fold(0.0, |most, x| x.abs().max(most)));
         let cells = panels.split_evenly((2, 2));
         let estimates = shown
             .iter()
@@ -349,10 +346,15 @@ fn round_numbers(low: f64, high: f64) -> Vec<f64> {
     all.filter(|x| (low..=high).contains(x)).collect()
 }
 
+/// An axis needs a length, even for a template of zeros.
+fn at_least_visible(length: f64) -> f64 {
+    if length > 1e-30 { length } else { 1.0 }
+}
+
 /// The range of values with some room, more above for the legend.
 fn bounds(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) = values.fold((0.0_f64, 0.0_f64), |(low, high), x| (low.min(x), high.max(x)));
-    let room = (high - low).max(f64::MIN_POSITIVE);
+    let room = at_least_visible(high - low);
     (low - 0.06 * room, high + 0.32 * room)
 }
 

@@ -192,7 +192,7 @@ fn what_cannot_be_shown_is_said_and_can_be_put_right() {
     set(&mut harness, |s| s.head = 0);
     assert!(harness.query_by_label_contains("Weight moved by noise").is_some());
     // What only a program could set.
-    for (change, _) in [
+    for (change, words) in [
         ((|s| s.sinusoids = 0) as fn(&mut PositionSettings), "sinusoids"),
         (|s| s.bias = f64::INFINITY, "bias"),
         (|s| s.gain = -1.0, "gains"),
@@ -206,6 +206,10 @@ fn what_cannot_be_shown_is_said_and_can_be_put_right() {
     ] {
         *settings(&mut harness) = PositionSettings::default();
         set(&mut harness, change);
+        assert!(
+            harness.query_by_label_contains("Template noise: ").is_none(),
+            "{words}: nothing is shown for it"
+        );
     }
     keep(&mut harness, "position-wrong");
     set(&mut harness, |s| *s = PositionSettings::default());

@@ -1,11 +1,12 @@
 //! What the view of position codes has set, and the code that follows from it: kind and sizes, gate and gain, which noise. All of it
 //! is saved in sessions and goes through undo.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::position::gate::{Gate, Meaning};
 use crate::position::sine::SineSizes;
 use crate::position::{Code, ConvCode, Encoding, Layer, Mode, Noise, SineCode};
 use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
 
 /// What numbers may be.
 pub mod limits {
@@ -135,6 +136,7 @@ impl PositionSettings {
     ///
     /// Errors: numbers out of range.
     pub fn encoding(&self, all: bool) -> Result<Encoding> {
+        self.check()?;
         let heads = self.head.saturating_add(1);
         let first = (u64::from(self.head) * u64::from(WIDTH)) as usize;
         let (first, width) = if all { (first, WIDTH) } else { (first + self.dimension as usize, 1) };
@@ -170,6 +172,30 @@ impl PositionSettings {
             }
         };
         Encoding::new(code, gate)
+    }
+
+    /// Refuses what neither the panel nor a session can hold, before anything is made that takes long.
+    fn check(&self) -> Result<()> {
+        let whole = |range: RangeInclusive<u32>| f64::from(*range.start())..=f64::from(*range.end());
+        let all = [
+            ("sinusoids K", f64::from(self.sinusoids), whole(limits::SINUSOIDS)),
+            ("taps P", f64::from(self.taps), whole(limits::TAPS)),
+            ("realisations R", f64::from(self.realizations), whole(limits::REALIZATIONS)),
+            ("bias of frequencies", self.bias, limits::BIAS),
+            ("gate γ", self.gate, limits::GATE),
+            ("gain", self.gain, limits::GAIN),
+            ("head", f64::from(self.head), 0.0..=f64::from(super::settings::limits::HEADS.end() - 1)),
+            ("dimension", f64::from(self.dimension), 0.0..=f64::from(WIDTH - 1)),
+        ];
+        match all.into_iter().find(|(_, value, range)| !range.contains(value)) {
+            None => Ok(()),
+            Some((what, got, range)) => Err(Error::value(
+                format!("{what} of the position code"),
+                format!("{} to {}", range.start(), range.end()),
+                got,
+                "set it in the panel",
+            )),
+        }
     }
 
     /// The noise of a draw, for all dimensions of a head, or for the shown one alone. Heads share it.

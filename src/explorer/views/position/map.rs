@@ -93,6 +93,8 @@ impl Finder {
     fn maps(&mut self, asked: &Question, go_on: &dyn Fn() -> bool) -> Result<Option<Maps>, String> {
         let told = |e: crate::Error| e.to_string();
         let (settings, shot) = (&asked.settings, &asked.shot);
+        // First: what is made of settings out of range is no use.
+        let encoding = settings.encoding(true).map_err(told)?;
         if settings.head as usize >= asked.heads {
             return Err(format!(
                 "Head {} is not there: the picture's features have {}. Choose another one in the panel.",
@@ -127,7 +129,6 @@ impl Finder {
         let head = &features[settings.head as usize * n * width..][..n * width];
         let token = |i: usize| &head[i * width..][..width];
         let query = asked.query as usize;
-        let encoding = settings.encoding(true).map_err(told)?;
         let Some(keys) = self.keys(asked, &encoding, &positions, head, go_on)? else { return Ok(None) };
 
         // Logits without the code, exactly, and with it.

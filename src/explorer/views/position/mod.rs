@@ -240,7 +240,7 @@ impl PositionView {
             Part::Lags => match found.settings.axes {
                 Axes::Picture => self.lags(ui, context, &found, inside),
                 Axes::Line => {
-                    note(ui, rest, "Positions on one axis have one lag: see the curve under Template.")
+                    note(ui, rest, "Positions on one axis have one lag: see the curve under Template.");
                 }
             },
             Part::Noise => plot::errors(&mut child(ui, inside), &found, maps.as_deref()),

@@ -425,7 +425,7 @@ impl Encoding {
                     seed_high: start.seed_high,
                     step: start.step,
                     purpose: start.purpose,
-                    shared: u32::from(shared),
+                    heads_share: u32::from(shared),
                     mode: start.mode,
                     path: conv_code::BY_COST,
                 };

@@ -63,7 +63,7 @@ params! {
         /// purpose · 2²⁴ | layer · 2⁸ | stream
         fixed purpose: u32 = 0x0200_0000,
         /// 1: all heads see the noise of the first
-        fixed shared: u32 = 0,
+        fixed heads_share: u32 = 0,
         /// 0 a table's Gaussian numbers, 1 those of Box and Muller, 2 signs
         fixed mode: u32 = counter_noise::TABLE,
         /// 0 by cost, 1 tap by tap, 2 by Fourier transforms
@@ -129,10 +129,10 @@ fn count(box_of: [u32; 3]) -> u64 {
 fn check(d: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     let p = Params::from_bytes(params);
     let (n, taps, width) = (d.size("n"), d.size("p"), d.size("d"));
-    if !(1..=3).contains(&p.axes) || p.shared > 1 || p.mode > counter_noise::SIGNS || p.path > FOURIER {
+    if !(1..=3).contains(&p.axes) || p.heads_share > 1 || p.mode > counter_noise::SIGNS || p.path > FOURIER {
         return Err(format!(
-            "axes is 1 to 3, shared 0 or 1, mode and path 0 to 2; got {}, {}, {} and {}",
-            p.axes, p.shared, p.mode, p.path
+            "axes is 1 to 3, heads_share 0 or 1, mode and path 0 to 2; got {}, {}, {} and {}",
+            p.axes, p.heads_share, p.mode, p.path
         ));
     }
     let alone = |axis: u32, side: u32, taps: u32| p.axes > axis || (side, taps) == (1, 1);
@@ -185,7 +185,7 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
         Vec::new()
     } else {
         reference::rows(heads * d, count(wide) as usize, r, |channel, place, line| {
-            let channel = if p.shared > 0 { channel % d } else { channel } as u32;
+            let channel = if p.heads_share > 0 { channel % d } else { channel } as u32;
             for (quad, four) in line.chunks_mut(4).enumerate() {
                 let counter = [noise.index(place as u32), channel | (quad as u32) << 20, p.step, p.purpose];
                 let words = random::philox(counter, seed);
@@ -206,12 +206,11 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
                 Some(c) => c[shared.start("constant", batch) + dim * r..][..r].to_vec(),
                 None => vec![T::zero(); r],
             };
-            for tap in 0..taps {
-                let own = tap as u32;
+            for (own, weight) in (0_u32..).zip(&weights[..taps]) {
                 let tap_at = [own / (lengths[1] * lengths[2]), own / lengths[2] % lengths[1], own % lengths[2]];
                 let [a, b, c] = [0, 1, 2].map(|axis| at[axis] + tap_at[axis]);
                 let place = ((a * wide[1] + b) * wide[2] + c) as usize;
-                code.iter_mut().zip(&z[place * r..]).for_each(|(code, z)| *code += weights[tap] * *z);
+                code.iter_mut().zip(&z[place * r..]).for_each(|(code, z)| *code += *weight * *z);
             }
             line.iter_mut().zip(code).for_each(|(y, code)| *y += x * code);
         }
@@ -319,12 +318,18 @@ fn expand(e: &mut Expansion<'_>) -> Result<()> {
     // Noise and codes of one row of positions, and what transforms hold besides.
     let copies = if fourier { 4 } else { 2 };
     let row_bytes = 4 * copies * u64::from(width) * u64::from(r) * count(wide([1, sides[1], sides[2]], [1, lengths[1], lengths[2]]));
-    let most = if fourier { rows } else { sides[0] };
-    let mut list = pieces(h, sides[0], row_bytes, e.caps.memory_budget);
+    // The noise of a piece is one binding, and stands under its filters' overlap too.
+    let overlap = lengths[0] - 1;
+    let row_of_noise = row_bytes / copies;
+    let binding = e.caps.storage_binding.saturating_sub(e.caps.storage_alignment.into());
+    let fitting = u32::try_from(binding / row_of_noise.max(1)).unwrap_or(u32::MAX).saturating_sub(overlap).max(1);
+    let most = if fourier { rows } else { sides[0] }.min(fitting);
+    let tall = row_bytes.saturating_mul(u64::from(sides[0]) + u64::from(overlap)).div_ceil(sides[0].into());
+    let mut list = pieces(h, sides[0], tall, e.caps.memory_budget.min(copies.saturating_mul(binding)));
     if given.is_some() {
         // The places of one dimension lie together: positions of several cannot be cut.
         list = (0..h).map(|head| (head..head + 1, 0..sides[0])).collect();
-    } else if p.shared > 0 || (h > 1 && both.iter().any(|side| side.taps.dim(1) == 1)) || list.iter().any(|piece| piece.1.len() as u32 > most) {
+    } else if p.heads_share > 0 || (h > 1 && both.iter().any(|side| side.taps.dim(1) == 1)) || list.iter().any(|piece| piece.1.len() as u32 > most) {
         let heads = |piece: &(std::ops::Range<u32>, std::ops::Range<u32>)| -> Vec<u32> { piece.0.clone().collect() };
         let cut = |range: std::ops::Range<u32>| {
             range.clone().step_by(most as usize).map(move |from| from..from.saturating_add(most).min(range.end))
@@ -347,7 +352,7 @@ fn expand(e: &mut Expansion<'_>) -> Result<()> {
         let z = if given.is_some() {
             own(e.graph, source, element, &heads)?
         } else {
-            let channel = if p.shared > 0 { 0 } else { heads.start * width };
+            let channel = if p.heads_share > 0 { 0 } else { heads.start * width };
             let params = p.noise(rows.start, channel, places);
             let size = u32::try_from(count(places)).unwrap_or(u32::MAX);
             counter_noise::record(e.graph, "noise", source, [channels, size, r], params)?
@@ -582,7 +587,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             .without(&["y", "y_taps", "y_lags", "y_out", "z"]).filled(LAGS),
         Case::new("given", &[("b", 2), ("h", 2), ("n", 9), ("d", 3), ("p", 4), ("r", 5), ("m", 36)], Params::default_bytes)
             .without(&["y", "y_taps", "y_lags", "y_out", "lags", "constant"]).filled(FILL_SHARED).shared(SHARED),
-        Case::new("shared_by_heads", &sizes(1, 9, 3, 4, 4), || Params { shared: 1, seed_low: 9, ..Params::default() }.to_bytes())
+        Case::new("shared_by_heads", &sizes(1, 9, 3, 4, 4), || Params { heads_share: 1, seed_low: 9, ..Params::default() }.to_bytes())
             .without(&["y", "y_taps", "y_lags", "y_out", "lags", "constant", "z"]).filled(FILL_SHARED).shared(SHARED),
         Case::new("plane", &sizes(2, 35, 2, 12, 4), || plane(DIRECT)).without(&["y", "y_taps", "y_lags", "y_out", "lags", "z"]).filled(FILL_SHARED).shared(SHARED),
         Case::new("solid", &sizes(1, 24, 2, 12, 4), || {

@@ -13,6 +13,7 @@ use crate::mask::{MaskOperator, TreeMask};
 use crate::topology::build::{Picture, Reach, caterpillar, random_tree};
 use crate::topology::tree::Pieces;
 use crate::topology::{Forest, Laplacian, Network};
+use crate::words::counted;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -24,8 +25,8 @@ const SIDES: [u32; 3] = [256, 512, 1024];
 const PICTURE: (f64, f64) = (100.0, 1e-3);
 /// Nodes of the trees.
 const NODES: [usize; 5] = [10_000, 30_000, 100_000, 300_000, 1_000_000];
-/// Channels of the trees.
-const CHANNELS: u32 = 8;
+/// Channels of the trees: a row of the mask, and what attention of a few features has.
+const CHANNELS: [u32; 2] = [1, 8];
 
 /// A table of points with the exponent of their time.
 struct Table {
@@ -173,8 +174,11 @@ pub(super) fn run(args: &Args) -> Outcome {
     for shape in [Shape::Random, Shape::Ordered, Shape::Path] {
         let exponential =
             |&n: &usize| -> Boxed { Ok(Box::new(TreeMask::exponential(shape.forest(n)?, 0.1)?)) };
-        let name = format!("exp(−0.1 distance), {}", shape.name());
-        measured(name, &mut NODES.iter().map(exponential), CHANNELS)?;
+        for channels in CHANNELS {
+            let name =
+                format!("exp(−0.1 distance), {}, {}", shape.name(), counted(channels, "channel", "channels"));
+            measured(name, &mut NODES.iter().map(exponential), channels)?;
+        }
     }
     // What a numbering costs by itself: every row read once, node by node along the tree's branches.
     let read_once = |&n: &usize| -> Boxed {
@@ -183,7 +187,11 @@ pub(super) fn run(args: &Args) -> Outcome {
             order.iter().enumerate().map(|(spot, node)| (spot as u32, *node)).collect();
         Ok(Box::new(Steps::power(Network::directed(n, &edges)?, 1)?))
     };
-    measured("rows of the random tree, each read once".into(), &mut NODES.iter().map(read_once), CHANNELS)?;
+    for channels in CHANNELS {
+        let name =
+            format!("rows of the random tree, each read once, {}", counted(channels, "channel", "channels"));
+        measured(name, &mut NODES.iter().map(read_once), channels)?;
+    }
     for shape in [Shape::Random, Shape::Path] {
         let general = |&n: &usize| -> Boxed {
             let forest = shape.forest(n)?;
@@ -194,7 +202,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         measured(
             format!("any f(distance), {}", shape.name()),
             &mut NODES[..3].iter().map(general),
-            CHANNELS,
+            CHANNELS[1],
         )?;
         let smooth = |&n: &usize| -> Boxed {
             Ok(Box::new(TreeMask::smooth(shape.forest(n)?, Arc::new(|d| 1.0 / (1.0 + d)))?))
@@ -202,7 +210,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         measured(
             format!("1/(1 + distance), {}", shape.name()),
             &mut NODES[..3].iter().map(smooth),
-            CHANNELS,
+            CHANNELS[1],
         )?;
     }
     if args.json {

@@ -225,7 +225,7 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     Ok(())
 }
 
-/// Taps by lag, as the mask out[i] = Σⱼ table(i − j) z[j] whose rows they are: `taps` `[g, p]` of a box `[p0, p1, p2]` become `[g, t]`, t the
+/// Taps by lag, as the mask `out[i]` = Σⱼ table(i − j) `z[j]` whose rows they are: `taps` `[g, p]` of a box `[p0, p1, p2]` become `[g, t]`, t the
 /// product of 2 p − 1.
 pub fn lags(taps: &[f32], box_of: [u32; 3]) -> Vec<f32> {
     let per = count(box_of).max(1) as usize;

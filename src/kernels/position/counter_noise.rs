@@ -254,7 +254,7 @@ pub fn table(graph: &mut Graph) -> Result<Tensor> {
     Ok(graph.constant("table of Gaussian numbers", HostTensor::new([2 * LENGTH], HostData::U32(table_words()))?))
 }
 
-/// Records numbers `[c, u, r]` into a new transient, with the [`table`].
+/// Records numbers `[c, u, r]` into a new transient, with the [`table()`].
 ///
 /// Errors: places beyond the counter's bits.
 #[track_caller]

@@ -1,6 +1,6 @@
 //! Noise under a short filter, in one to three dimensions: the codes of convolutional relative positions, tap by tap.
 //!
-//! out[i, r] = Σ_p taps[p] · z[i + p, r], positions and taps being places in boxes, without mirroring
+//! `out[i, r]` = Σ_p `taps[p]` · `z[i + p, r]`, positions and taps being places in boxes, without mirroring
 //!
 //! * `z` `[b, h, u0, u1, u2, r]`: along every axis longer than the positions by the taps less one.
 //! * `taps` `[b, h, t0, t1, t2]`; may be shared by the batch.

@@ -1,6 +1,7 @@
 //! The words of given counters, and the numbers made of them: the generator by itself, to check it against known answers.
 //!
-//! words[n] = Philox4x32-10 of counters[n] with the seed as key; out[n] = its four numbers, as [`counter_noise`] makes them.
+//! `words[n]` = Philox4x32-10 of `counters[n]` with the seed as key; `out[n]` = its four numbers, as
+//! [`counter_noise`](super::counter_noise) makes them.
 //!
 //! `counters`, `words` `[n, 4]`; `table` `[512]`; `out` `[n, 4]`.
 

@@ -1,6 +1,6 @@
 //! Queries or keys under a sinusoidal stochastic code: ψ, their waves, times noise.
 //!
-//! out[n] = Σ_d Σ_j x[n, d] · wave[d, j](n) · noise[d · j, r]: waves as [`sine_features`] makes them, one row of noise for each.
+//! `out[n]` = Σ_d Σ_j `x[n, d]` · wave_dj(n) · `noise[d · j, r]`: waves as [`sine_features`] makes them, one row of noise for each.
 //!
 //! Either every token's waves are multiplied with the noise, or codes of the positions are made first and put on all tokens of the
 //! batch that stand there; whichever costs less, and in pieces of heads and tokens, so that neither waves nor codes are ever in memory

@@ -1,6 +1,6 @@
 //! Waves of positions: the exact features ψ whose inner products are sinusoidal relative position codes.
 //!
-//! Of every dimension d, for each of its k waves with turn u = `phase` + Σ_a `frequency`[a] · `places`[n, a] modulo 2³²:
+//! Of every dimension d, for each of its k waves with turn u = `phase` + Σₐ `frequency[a]` · `places[n, a]` modulo 2³²:
 //!
 //! out[n, d · j + 2 k] = x[n, d] · gain · cos(2π u / 2³²), and sin beside it; then x[n, d] · constant where there is one.
 //!

@@ -607,6 +607,33 @@ fn memory_is_linear_and_holds_no_codes() {
     }
 }
 
+/// Waves and noise of one head beyond a binding are cut: 65 536 tokens of 10 sinusoids hold 176 MB, of 64 taps and 64 lanes 1 GB.
+#[test]
+fn long_sequences_of_wide_heads_fit_bindings() {
+    let sizes = SineSizes { heads: 1, width: 32, sinusoids: 10, axes: 1 };
+    let sine = Encoding::new(SineCode::init(sizes, PUBLISHED_BIAS, 1).expect("works"), None).expect("works");
+    let conv = Encoding::new(ConvCode::init(1, 32, &[64], 1).expect("works"), None).expect("works");
+    let n = 65_536;
+    let x = support::random(1, [1, 1, n, 32]);
+    let Some((device, backend)) = devices().iter().find(|(name, _)| name == "lavapipe") else { return };
+    for encoding in [&sine, &conv] {
+        let whole = run(&**backend, &[&x], |graph, t| {
+            let positions = Positions::line(n)?;
+            Ok(vec![encoding.record(graph, &Noise::default(), &positions, 16, (t[0], t[0]))?.0])
+        });
+        // Its last tokens by themselves.
+        let last = 64;
+        let tail = HostTensor::f32([1, 1, last, 32], x.to_f32()[((n - last) * 32) as usize..].to_vec())
+            .expect("works");
+        let alone = run(&**backend, &[&tail], |graph, t| {
+            let positions = Positions::line(last)?.starting_at(&[n - last])?;
+            Ok(vec![encoding.record(graph, &Noise::default(), &positions, 16, (t[0], t[0]))?.0])
+        });
+        let end = whole[0].to_f64()[((n - last) * 16) as usize..].to_vec();
+        close(&format!("the end of a long sequence on {device}"), &end, &alone[0].to_f64(), 1e-5);
+    }
+}
+
 /// What is refused, and that the message says where.
 #[test]
 fn impossible_codes_are_refused_when_they_are_recorded() {

@@ -143,7 +143,12 @@ fn expand(e: &mut Expansion<'_>) -> Result<()> {
         _ => shared && of_positions < of_tokens,
     };
     let row_bytes = 4 * (u64::from(m) * if codes { 1 } else { u64::from(b) } + if codes { u64::from(width) * u64::from(r) } else { 0 });
-    for piece in pieces(h, n, row_bytes, e.caps.memory_budget) {
+    // One head of waves, or of codes, is a binding.
+    let row_of_head = 4 * if codes { u64::from(width) * u64::from(r) } else { u64::from(m) };
+    let binding = e.caps.storage_binding.saturating_sub(e.caps.storage_alignment.into());
+    let fits = row_of_head.saturating_mul(n.into()) <= binding;
+    let budget = if fits { e.caps.memory_budget } else { e.caps.memory_budget.min(binding) };
+    for piece in pieces(h, n, row_bytes, budget) {
         let places = if piece.1 == (0..n) { places } else { e.graph.slice(places, 0, piece.1.clone())? };
         let of = |graph: &mut Graph, b: Option<u32>| -> Result<(Waves, Tensor)> {
             let mut own = |t: Tensor| own(graph, t, b, &piece.0);

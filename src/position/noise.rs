@@ -215,16 +215,19 @@ impl Noise {
     }
 }
 
+/// Most sinusoids of a dimension: no device has room for one head's waves of more, and parameters alone would fill memory.
+pub const MOST_SINUSOIDS: u32 = 1 << 16;
+
 /// Rows 2K of the noise of K sinusoids.
 ///
-/// Errors: [`Error::Value`] for none, or more than 2³⁰.
+/// Errors: [`Error::Value`] for none, or more than [`MOST_SINUSOIDS`].
 pub(super) fn sine_rows(sinusoids: u32) -> Result<u32> {
-    if (1..=1 << 30).contains(&sinusoids) {
+    if (1..=MOST_SINUSOIDS).contains(&sinusoids) {
         return Ok(2 * sinusoids);
     }
     Err(Error::value(
         "sinusoids K of a position code",
-        "1 to 2^30",
+        format!("1 to {MOST_SINUSOIDS}"),
         sinusoids,
         "the published codes have 1 to 10",
     ))

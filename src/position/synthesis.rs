@@ -138,7 +138,7 @@ pub fn conv_by_roots(target: &[f64]) -> Result<ConvFit> {
             "taps P of a template to be factored",
             "an odd number, as this template's polynomial has no real roots",
             taps,
-            "add a lag of 0 on both sides",
+            "take an odd number of taps, or set them by single taps (--synthesis delta)",
         ));
     };
     let mut best = filters(&groups, &to_keys, &scaled);
@@ -180,7 +180,7 @@ fn not_factored(got: impl Into<String>) -> Error {
         "factors of a template",
         format!("filters within {MOST_RESIDUAL:e} of it"),
         got.into(),
-        "prescribe fewer lags, a smoother template, or use `conv_by_delta`",
+        "prescribe fewer lags, a smoother template, or set it by single taps (`conv_by_delta`, --synthesis delta)",
     )
 }
 

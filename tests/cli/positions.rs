@@ -214,7 +214,7 @@ fn wrong_codes_are_refused_in_one_line() {
         (&["sine", "--realizations", "64,16385"], &["realisations R", "16385"]),
         (&["sine", "--realizations", "many"], &["--realizations"]),
         (&["sine", "--sinusoids", "0"], &["sinusoids K", "0"]),
-        (&["sine", "--sinusoids", "1073741825"], &["sinusoids K", "2^30"]),
+        (&["sine", "--sinusoids", "65537"], &["sinusoids K", "1 to 65536"]),
         (&["sine", "--dim", "0"], &["dimensions D", "0"]),
         (&["sine", "--heads", "0"], &["heads H", "0"]),
         (&["sine", "--heads", "2048", "--dim", "1024"], &["heads H", "1048576"]),

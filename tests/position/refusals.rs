@@ -28,7 +28,7 @@ fn sizes_of_zero_and_beyond_the_counters_are_refused() {
     refused(noise.sine(2, 4, 2, MOST_REALIZATIONS + 1), &["realisations", "16385"]);
     refused(noise.sine(1024, 1025, 2, 8), &["1048576", "1024 · 1025"]);
     refused(noise.sine(u32::MAX, u32::MAX, 2, 8), &["1048576"]);
-    refused(noise.sine(1024, 1024, 1 << 20, 16_384), &["numbers on the CPU"]);
+    refused(noise.sine(1024, 1024, 1 << 16, 16_384), &["numbers on the CPU"]);
     refused(Noise { layer: Layer::Own(u16::MAX), ..noise }.sine(1, 1, 1, 1), &["layer", "65535"]);
     refused(Noise { gate_layer: Layer::Own(u16::MAX), ..noise }.gate(1, 1, 0, 1), &["layer", "65535"]);
     refused(Noise { draw: 256, ..noise }.sine(1, 1, 1, 1), &["draw", "below 256", "got 256"]);

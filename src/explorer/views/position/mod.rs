@@ -129,7 +129,7 @@ impl View for PositionView {
     fn tour(&self) -> Vec<TourPage> {
         vec![TourPage {
             title: "Positions by common noise",
-            formula: "q̂ᵢ · k̂ⱼ / √R ≈ Σ qᵢ P(i − j) kⱼ / √D",
+            formula: "code(qᵢ) · code(kⱼ) / √R ≈ Σ qᵢ P(i − j) kⱼ / √D",
             text: "Linear attention never sees a pair of tokens, so it cannot weigh one by how far apart they are. But it can multiply \
                    queries and keys with noise that they have in common, made such that the noise at two places is as alike as \
                    a template P says for their distance.\n\n\

@@ -14,7 +14,7 @@ fn gaussian(word: u32) -> f32 {
 fn minus_two_ln(n: u32) -> f32 {
   var exponent = 24 - i32(31u - countLeadingZeros(n));
   // In [1, 2), then in [1/√2, √2).
-  var m = f32(n) * exp2(f32(exponent - 24));
+  var m = f32(n << u32(exponent)) * 5.9604644775390625e-8;
   if (m > 1.41421354) { m *= 0.5; exponent -= 1; }
   let s = (m - 1.0) / (m + 1.0);
   let z = s * s;

@@ -86,13 +86,19 @@ impl Streamed {
         match &self.moved {
             Moved::Places(tensor) => program.write(*tensor, &places(&positions)?),
             Moved::Noise(pass, params, taps) => {
-                let padded = positions.padded(taps)?;
-                // The last place needs the most bits.
-                noise::pack(&padded.at(padded.tokens().saturating_sub(1))[..padded.axes()])?;
-                program.set_params(*pass, &counter_noise::Params { ..moved_to(**params, &positions) })
+                heard(&positions, taps)?;
+                program.set_params(*pass, &moved_to(**params, &positions))
             }
         }
     }
+}
+
+/// The places of noise under filters, which counters have bits for.
+fn heard(positions: &Positions, taps: &[u32]) -> Result<Positions> {
+    let padded = positions.padded(taps)?;
+    // The last place needs the most bits.
+    noise::pack(&padded.at(padded.tokens().saturating_sub(1))[..padded.axes()])?;
+    Ok(padded)
 }
 
 fn moved_to(params: counter_noise::Params, positions: &Positions) -> counter_noise::Params {
@@ -315,8 +321,7 @@ fn filtered(
             "use `record`, which makes codes head by head, or leave `shared_by_heads` out",
         ));
     }
-    let padded = positions.padded(code.taps())?;
-    noise::pack(&padded.at(padded.tokens().saturating_sub(1))[..padded.axes()])?;
+    let padded = heard(positions, code.taps())?;
     let wide = padded_box(padded.sides());
     let (shift_0, shift_1) = shifts(padded.axes());
     let params = counter_noise::Params {
@@ -404,8 +409,7 @@ impl Encoding {
             Code::Conv(code) => {
                 let (h, d) = (code.heads(), code.width());
                 noise::check_sizes(h, d, realizations)?;
-                let padded = positions.padded(code.taps())?;
-                noise::pack(&padded.at(padded.tokens().saturating_sub(1))[..padded.axes()])?;
+                let padded = heard(positions, code.taps())?;
                 let (sides, lengths) = (padded_box(positions.sides()), padded_box(code.taps()));
                 let (start, shared) = match source {
                     Source::Drawn(noise) => (counters(noise, Purpose::ConvNoise)?, noise.shared_by_heads),

@@ -707,9 +707,15 @@ fn the_karate_club_attends_under_every_mask() {
         ("tree:rate=0.3", along.iter().map(|d| (-0.3 * d).exp()).collect()),
         ("tree:profile=inverse,size=2", along.iter().map(|d| 1.0 / (1.0 + d / 2.0)).collect()),
     ];
+    attends(&club, &cases);
+}
+
+/// Attention under masks on a network, in words, against attention under their entries `[n, n]`.
+fn attends(network: &Network, cases: &[(&str, Vec<f64>)]) {
+    let n = network.nodes();
     let (q, k, v) = (units(6 * n, 1), units(6 * n, 2), units(5 * n, 3));
     for (words, m) in cases {
-        let made = words.parse::<NetworkMaskSpec>().expect(words).operator(&club).expect(words);
+        let made = words.parse::<NetworkMaskSpec>().expect(words).operator(network).expect(words);
         let weight =
             |i: usize, j: usize| m[i * n + j] * (0..6).map(|c| q[6 * i + c] * k[6 * j + c]).sum::<f64>();
         let mut wanted = Vec::new();
@@ -725,6 +731,40 @@ fn the_karate_club_attends_under_every_mask() {
             within(&format!("{words}, {name}"), &got, &wanted, 1e-6);
         }
     }
+}
+
+#[test]
+fn streets_of_a_town_attend_under_masks_along_them() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/graphs/bautzen.graphml");
+    let streets = wgattn::topology::read::read(&file, &Default::default()).expect("streets");
+    let (network, n) = (&streets.network, streets.network.nodes());
+    let edges: Vec<(u32, u32)> = network.edges().filter(|(i, j, _)| i < j).map(|(i, j, _)| (i, j)).collect();
+    assert_eq!((n, edges.len(), streets.dimensions), (350, 359, 2));
+    // A step is about 20 m, and what bends is cut short.
+    for (i, j) in &edges {
+        let ([ax, ay, _], [bx, by, _]) = (streets.places[*i as usize], streets.places[*j as usize]);
+        let long = (ax - bx).hypot(ay - by);
+        assert!((7.0..30.0).contains(&long), "{long} m from {i} to {j}");
+    }
+    let mut laplacian = vec![0.0; n * n];
+    for (i, j) in edges.iter().map(|(i, j)| (*i as usize, *j as usize)) {
+        for (i, j) in [(i, j), (j, i)] {
+            laplacian[i * n + j] -= 1.0;
+            laplacian[i * n + i] += 1.0;
+        }
+    }
+    let heat = exponential(&laplacian.iter().map(|l| -8.0 * l).collect::<Vec<f64>>(), n);
+    let steps = steps_between(&edges, n);
+    let along = steps_between(&spanning(&edges, n), n);
+    let gauss = |d: &f64| (-0.5 * (d / 15.0).powi(2)).exp();
+    attends(
+        network,
+        &[
+            ("diffusion:t=8,rtol=1e-7", heat),
+            ("spd:profile=gauss,size=15", steps.iter().map(gauss).collect()),
+            ("tree:rate=0.05", along.iter().map(|d| (-0.05 * d).exp()).collect()),
+        ],
+    );
 }
 
 #[test]

@@ -16,6 +16,8 @@ const MARGIN: f32 = 0.06;
 const NAMED: usize = 64;
 /// Longest name.
 const LETTERS: usize = 14;
+/// Most of a usual edge that a dot's radius takes: on roads, nodes follow each other closely while most of the paper is bare.
+const ALONG: f32 = 0.35;
 /// Nodes up to which places are found with all steps, and the fewest steps.
 const FULL_STEPS: usize = 10_000;
 const FEWEST_STEPS: usize = 8;
@@ -47,7 +49,8 @@ pub(super) fn draw(
     canvas.fill(Color::WHITE);
     let places = on_paper(&seen_places(loaded), size as f32);
     // Dots cover about a tenth of the paper, within what an eye can tell apart.
-    let radius = (size as f32 * (0.03 / n.max(1) as f32).sqrt()).min(0.016 * size as f32).max(0.8);
+    let radius = (size as f32 * (0.03 / n.max(1) as f32).sqrt()).min(0.016 * size as f32);
+    let radius = radius.min(ALONG * usual_length(network, &places)).max(0.8);
     let line = (radius / 5.0).min(0.0025 * size as f32).max(0.4);
     edges(&mut canvas, network, &places, line, radius);
 
@@ -135,6 +138,21 @@ fn on_paper(places: &[Place], size: f32) -> Vec<Place> {
         depth: p.depth,
     };
     places.iter().map(on).collect()
+}
+
+/// The median length of edges on the paper; without bound where none has a length.
+fn usual_length(network: &Network, places: &[Place]) -> f32 {
+    let length = |i: u32, j: u32| {
+        let (a, b) = (places[i as usize], places[j as usize]);
+        (a.x - b.x).hypot(a.y - b.y)
+    };
+    let mut lengths: Vec<f32> =
+        network.edges().map(|(i, j, _)| length(i, j)).filter(|length| *length > 0.0).collect();
+    if lengths.is_empty() {
+        return f32::INFINITY;
+    }
+    let middle = lengths.len() / 2;
+    *lengths.select_nth_unstable_by(middle, f32::total_cmp).1
 }
 
 /// Lines from pale to dark by weight, the strongest last.

@@ -15,6 +15,7 @@ fn figures_of_the_graphs_that_come_along() {
         ("karate.csv", &[][..], 34, 78, (1, 17)),
         ("icosphere.obj", &[], 162, 480, (5, 6)),
         ("koenigsberg.csv", &["--numbering", "names"], 4, 5, (2, 3)),
+        ("bautzen.graphml", &[], 350, 359, (1, 4)),
     ] {
         let report = told(name, more);
         assert_eq!((&report["nodes"], &report["edges"]), (&nodes.into(), &edges.into()), "{report}");
@@ -24,7 +25,10 @@ fn figures_of_the_graphs_that_come_along() {
     }
     let bridges = told("koenigsberg.csv", &["--numbering", "names"]);
     assert_eq!(bridges["weights"]["greatest"], 2.0);
-    for (report, diameter) in [(bridges, 2), (told("karate.csv", &[]), 5)] {
+    let streets = told("bautzen.graphml", &[]);
+    let found = ["components", "largest_component", "isolated"].map(|name| streets[name].as_u64());
+    assert_eq!(found, [Some(1), Some(350), Some(0)], "{streets}");
+    for (report, diameter) in [(bridges, 2), (told("karate.csv", &[]), 5), (streets, 95)] {
         let both = serde_json::json!({ "at_least": diameter, "at_most": diameter });
         assert_eq!(report["diameter"], both, "small graphs are searched from every node: {report}");
     }
@@ -74,6 +78,23 @@ fn a_row_of_a_mask_colours_the_nodes() {
     assert_eq!(report["node"], 0);
     let unknown = [&["graph", &bridges], &by_name[..], &["--node", "Kneip"]].concat();
     folder.run(&unknown).refused(&["--node Kneip", "a name such as \"Kneiphof\""]);
+    // Streets have places of their own; many nodes follow each other, so that dots must be small for lines to be seen between them.
+    let streets = asset("bautzen.graphml");
+    let shown = [
+        "--mask",
+        "spd:profile=gauss,size=15",
+        "--node",
+        "An der Hummel",
+        "--out",
+        "streets.png",
+        "--size",
+        "720",
+    ];
+    let (report, picture) = draw(&[&[streets.as_str()], &shown[..]].concat());
+    assert_eq!((&report["node"], &report["mask_on_graph"]["edges"]), (&198.into(), &359.into()), "{report}");
+    // Within a street's strip of paper only few pixels can be dots; fat ones cover a third more.
+    let inked = picture.enumerate_pixels().filter(|(x, _, p)| *x < 720 && p.0 != [255; 3]).count();
+    assert!((25_000..45_000).contains(&inked), "{inked} pixels are not paper");
     draw(&[&asset("icosphere.obj"), "--out", "solid.png", "--mask", "tree:rate=0.3", "--node", "7"]);
     fs::write(folder.at("one-way.csv"), "0,1\n1,2\n2,0\n").expect("a file");
     draw(&["one-way.csv", "--directed", "--out", "one-way.png", "--mask", "steps:p=1", "--node", "0"]);

@@ -5,6 +5,9 @@ use super::*;
 /// Zachary's karate club, 34 nodes.
 const KARATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/graphs/karate.csv");
 
+/// Streets, 350 pieces of about 20 m.
+const STREETS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/graphs/bautzen.graphml");
+
 /// The numbers of an array file.
 fn numbers(folder: &Folder, file: &str) -> Vec<f32> {
     match &arrays::read(folder.at(file)).expect("an array")[arrays::NPY_NAME].data {
@@ -46,6 +49,12 @@ fn a_map_takes_masks_on_graphs() {
     for words in ["diffusion:t=3 on image:sensitivity=8,reach=8", "terms", "left out", " ms"] {
         assert!(text.contains(words), "{words}: {text}");
     }
+    // A picture of as many tokens as there are pieces of street, in their order.
+    let plan = folder.picture("plan.png", 100, 56);
+    let more = ["--mask", "diffusion:t=20", "--graph", STREETS, "--at", "50,28", "--json"];
+    let report = folder.map(&[&[plan.as_str()], &more[..]].concat()).done().json();
+    let on = &report["mask_on_graph"];
+    assert_eq!((&on["edges"], &on["graph"]), (&359.into(), &STREETS.into()), "{report}");
     let refused: [(&[&str], &[&str]); 9] = [
         (&["--mask", "diffusion:t=1", "--graph", KARATE], &["karate.csv", "12 × 16 = 192", "got 34"]),
         (&["--mask", "diffusion:t=-1"], &["at least 0", "-1"]),
@@ -101,6 +110,15 @@ fn a_mask_on_a_graph_is_painted_and_told() {
     let (row, all) = (numbers(&folder, "row.npy"), numbers(&folder, "all.npy"));
     assert_eq!((all.len(), &all[..34]), (34 * 34, &row[..]));
     assert!(all.chunks(34).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-5), "walkers stay walkers");
+    // Heat along streets: none is lost, and each gets from the other what it gives.
+    let streets = ["diffusion:t=20", "--grid", "14x25", "--at", "0,0", "--graph", STREETS];
+    let report = mask(&streets, &["--raw", "row.npy", "--matrix", "all.npy", "--json"]).done().json();
+    assert_eq!((&report["tokens"], &report["mask_on_graph"]["edges"]), (&350.into(), &359.into()));
+    let all = numbers(&folder, "all.npy");
+    assert_eq!((all.len(), &all[..350]), (350 * 350, &numbers(&folder, "row.npy")[..]));
+    assert!(all.chunks(350).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-3));
+    let odd = (0..all.len()).map(|at| (all[at] - all[at % 350 * 350 + at / 350]).abs()).fold(0.0, f32::max);
+    assert!(odd < 1e-5, "{odd}");
     let refused: [(&[&str], &[&str]); 7] = [
         (&["diffusion:t=1", "--grid", "3x4", "--graph", "image"], &["graph `image`", "a picture", "grid8"]),
         (&["diffusion:t=1", "--grid", "3x4"], &["graph `image`", "a picture"]),

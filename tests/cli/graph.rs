@@ -92,9 +92,9 @@ fn a_row_of_a_mask_colours_the_nodes() {
     ];
     let (report, picture) = draw(&[&[streets.as_str()], &shown[..]].concat());
     assert_eq!((&report["node"], &report["mask_on_graph"]["edges"]), (&198.into(), &359.into()), "{report}");
-    // Within a street's strip of paper only few pixels can be dots; fat ones cover a third more.
+    // 33 thousand pixels; dots as large as on a paper that nodes fill evenly would cover 52 thousand.
     let inked = picture.enumerate_pixels().filter(|(x, _, p)| *x < 720 && p.0 != [255; 3]).count();
-    assert!((25_000..45_000).contains(&inked), "{inked} pixels are not paper");
+    assert!((25_000..42_000).contains(&inked), "{inked} pixels are not paper");
     draw(&[&asset("icosphere.obj"), "--out", "solid.png", "--mask", "tree:rate=0.3", "--node", "7"]);
     fs::write(folder.at("one-way.csv"), "0,1\n1,2\n2,0\n").expect("a file");
     draw(&["one-way.csv", "--directed", "--out", "one-way.png", "--mask", "steps:p=1", "--node", "0"]);

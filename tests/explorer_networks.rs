@@ -256,6 +256,13 @@ fn files_are_opened_by_the_menu_and_by_dropping_and_bad_ones_are_told() {
     settings.source = Source::Built(Shape::Ring);
     settle(&mut harness);
     assert_eq!(number(&harness, "Components"), 1.0);
+    // Streets that come along, at their own places.
+    let streets = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/graphs/bautzen.graphml"));
+    harness.input_mut().dropped_files.push(std::sync::Arc::new(Dropped(streets)));
+    settle(&mut harness);
+    assert_eq!(number(&harness, "Nodes"), 350.0);
+    assert!(harness.query_by_label("Places by forces").is_some());
+    keep(&mut harness, "network-streets");
 }
 
 #[test]

@@ -231,11 +231,11 @@ fn a_million_nodes_take_a_dozen_dispatches() {
         let pieces = Pieces::new(&forest);
         let mut seen = vec![false; n];
         let lowest = &pieces.levels()[0];
-        lowest.links.chunks(3).for_each(|l| seen[l[0] as usize] = true);
+        lowest.links.chunks(2).for_each(|l| seen[l[0] as usize] = true);
         assert!(lowest.spots() == n && seen.iter().all(|s| *s), "{name}: every node has one spot");
         for level in pieces.levels() {
             assert!(
-                level.pieces.chunks(4).all(|p| p[1] > p[0] && p[1] - p[0] <= 64),
+                level.pieces.chunks(4).all(|p| (1..=64).contains(&(p[1] & 0xffff))),
                 "{name}: sizes of pieces"
             );
         }
@@ -282,7 +282,12 @@ fn rows_put_in_order_come_back() {
         assert!(error < 2e-6, "{device}: {error:.2e}");
     }
     let along = forest.renumbered(&pieces.order()).expect("an order");
-    assert!(!Pieces::new(&along).is_scattered());
+    let again = Pieces::new(&along).order();
+    let next = again.windows(2).filter(|pair| pair[1] == pair[0] + 1).count();
+    assert!(
+        !Pieces::new(&along).is_scattered() && next * 20 > 19 * again.len(),
+        "pieces lie in one stretch each"
+    );
     let (old, new) = (oracle::distances_from(&forest, pieces.order()[5]), oracle::distances_from(&along, 5));
     assert!(pieces.order().iter().zip(new).all(|(node, d)| old[*node as usize] == d), "the same distances");
     forest.renumbered(&[0; 70_000]).expect_err("one node twice");

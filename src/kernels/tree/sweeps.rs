@@ -5,13 +5,14 @@ use crate::error::Result;
 use crate::graph::Graph;
 use crate::tensor::{DType, HostData, HostTensor, Shape, Tensor};
 use crate::topology::tree::Pieces;
-use crate::topology::tree::pieces::{BACK, Factors, MEMBERS};
+use crate::topology::tree::pieces::{Factors, MEMBERS};
 
 /// A forest's pieces as constants of a graph.
 #[derive(Debug)]
 pub struct Sweeps<'a> {
     pieces: &'a Pieces,
-    levels: Vec<(Tensor, Tensor)>,
+    /// Pieces, turns and links of each level.
+    levels: Vec<[Tensor; 3]>,
     /// Starts of rows of one entry, the node at each spot, and the spot of each node, where rows are put in order first.
     order: Option<[Tensor; 3]>,
 }
@@ -25,22 +26,20 @@ impl<'a> Sweeps<'a> {
         let ordered = terms > 2 && pieces.is_scattered();
         let mut levels = Vec::new();
         for (at, level) in pieces.levels().iter().enumerate() {
-            let list = words(graph, "pieces", &level.pieces, 4)?;
+            let pieces = words(graph, "pieces", &level.pieces, 4)?;
+            let turns = list(graph, "turns", &level.turns)?;
             let links = if at == 0 && ordered {
-                let in_order = |(spot, link): (usize, &[u32])| {
-                    let spot = spot as u32;
-                    [spot, link[1], spot - (link[1] & BACK)]
-                };
-                words(graph, "links", &level.links.chunks(3).enumerate().flat_map(in_order).collect::<Vec<_>>(), 3)?
+                let in_order = |(spot, link): (usize, &[u32])| [spot as u32, link[1]];
+                words(graph, "links", &level.links.chunks(2).enumerate().flat_map(in_order).collect::<Vec<_>>(), 2)?
             } else {
-                words(graph, "links", &level.links, 3)?
+                words(graph, "links", &level.links, 2)?
             };
-            levels.push((list, links));
+            levels.push([pieces, turns, links]);
         }
         let order = match pieces.levels().first().filter(|_| ordered) {
             None => None,
-            Some(_) => {
-                let nodes = pieces.order();
+            Some(level) => {
+                let nodes: Vec<u32> = level.links.chunks(2).map(|link| link[0]).collect();
                 let mut spots = vec![0; nodes.len()];
                 nodes.iter().enumerate().for_each(|(spot, node)| spots[*node as usize] = spot as u32);
                 let starts: Vec<u32> = (0..=nodes.len() as u32).collect();
@@ -100,11 +99,11 @@ impl<'a> Sweeps<'a> {
             let paired = u32::from(at > 0);
             let weights = reals(graph, "weights of a piece", &factors[at].collect, 2 + paired)?;
             let sums = graph.transient("sums of pieces", [b, h, level.open as u32, 2 * c], DType::F32);
-            let (pieces, links) = self.levels[at];
+            let [pieces, turns, links] = self.levels[at];
             graph.pass(
                 &tree_collect::SPEC,
                 &tree_collect::Params { paired, longest },
-                &[Some(pieces), Some(links), Some(weights), rows.last().copied(), Some(sums)],
+                &[Some(pieces), Some(turns), Some(links), Some(weights), rows.last().copied(), Some(sums)],
             )?;
             rows.push(sums);
         }
@@ -114,12 +113,12 @@ impl<'a> Sweeps<'a> {
             let summed = u32::from(at == 0 && (weight != 1.0 || prev.is_some()));
             let sweep = reals(graph, "decay of edges", &factors[at].sweep, 2)?;
             let out = graph.transient(if at == 0 { "M x" } else { "sums above" }, from.shape(), DType::F32);
-            let (pieces, links) = self.levels[at];
+            let [pieces, turns, links] = self.levels[at];
             let before = if at == 0 { prev } else { None };
             graph.pass(
                 &tree_spread::SPEC,
                 &tree_spread::Params { weight: weight as f32, paired, summed, longest },
-                &[Some(pieces), Some(links), Some(sweep), Some(*from), above, before, Some(out)],
+                &[Some(pieces), Some(turns), Some(links), Some(sweep), Some(*from), above, before, Some(out)],
             )?;
             above = Some(out);
         }

@@ -3,7 +3,7 @@
 //! `sums[own row of p]` = (A, R) = (Σ `w[s, 0]` x, Σ `w[s, 1]` x + `w[s, 2]` x′), s in piece p, x the row of spot s (its first half where rows are
 //! pairs, x′ the second).
 //!
-//! * `pieces` `[g, 4]`, `links` `[n, 3]` (see `layout` beside this); `weights` `[k, t]` for the first k spots.
+//! * `pieces` `[g, 4]`, `turns` `[r]`, `links` `[n, 2]` (see `layout` beside this); `weights` `[k, t]` for the first k spots.
 //! * `x` `[b, h, n, w]`: rows of w channels, t = 2; with `paired` of w/2 channels twice, t = 3.
 //! * `sums` `[b, h, m, e]`: the first m ≤ g pieces, which have the rows below m; e is twice the channels, all A of a piece before all R.
 //! * `longest`: members of the largest piece, 0 = not known.
@@ -54,7 +54,7 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     let channels = e / 2;
     let by_piece = reference::rows(args.dims.batches() as usize, m, e, |batch, piece, line| {
         let (up, at_bottom) = line.split_at_mut(channels);
-        for s in arrays.members(piece).take_while(|s| *s < k) {
+        for s in arrays.members(piece).into_iter().take_while(|s| *s < k) {
             let row = &x[(batch * n + arrays.node(s)) * w..][..w];
             for c in 0..channels {
                 up[c] += weights[s * t] * row[c];
@@ -87,7 +87,7 @@ fn walkable(d: &Dims, params: &[u8], caps: &Caps) -> bool {
 /// Words that are loaded with `per` threads for a piece.
 fn words(d: &Dims, per: f64) -> Loads {
     let [k, w, t, m] = ["k", "w", "t", "m"].map(|x| f64::from(d.size(x)));
-    Loads { storage: k * w + per * (k * (1.0 + t) + 2.0 * m), ..Loads::default() }
+    Loads { storage: k * w + per * (k * (2.0 + t) + 3.0 * m), ..Loads::default() }
 }
 
 const fn variant(shared: &'static [&'static Shared]) -> Variant {
@@ -115,7 +115,7 @@ static VARIANTS: &[Variant] = &[
     variant(&[GROUP, WORDS, PIECE]),
 ];
 
-const fn sizes(n: u32, g: u32, m: u32, k: u32, c: u32, paired: u32) -> [(&'static str, u32); 9] {
+const fn sizes(n: u32, g: u32, m: u32, k: u32, c: u32, paired: u32) -> [(&'static str, u32); 10] {
     [
         ("b", 2),
         ("h", 2),
@@ -123,6 +123,7 @@ const fn sizes(n: u32, g: u32, m: u32, k: u32, c: u32, paired: u32) -> [(&'stati
         ("g", g),
         ("m", m),
         ("k", k),
+        ("r", layout::turns_of(n, g)),
         ("t", 2 + paired),
         ("w", c * (1 + paired)),
         ("e", 2 * c),
@@ -130,11 +131,23 @@ const fn sizes(n: u32, g: u32, m: u32, k: u32, c: u32, paired: u32) -> [(&'stati
 }
 
 const FILLS: &[(&str, Fill)] =
-    &[("pieces", Fill::Made(layout::some_pieces)), ("links", Fill::Made(layout::some_links))];
+    &[
+    ("pieces", Fill::Made(layout::some_pieces)),
+    ("turns", Fill::Made(layout::some_turns)),
+    ("links", Fill::Made(layout::some_links)),
+];
 const BAD: &[(&str, Fill)] =
-    &[("pieces", Fill::Made(layout::bad_pieces)), ("links", Fill::Made(layout::bad_links))];
+    &[
+    ("pieces", Fill::Made(layout::bad_pieces)),
+    ("turns", Fill::Made(layout::bad_turns)),
+    ("links", Fill::Made(layout::bad_links)),
+];
 const PATH: &[(&str, Fill)] =
-    &[("pieces", Fill::Made(layout::path_pieces)), ("links", Fill::Made(layout::path_links))];
+    &[
+    ("pieces", Fill::Made(layout::path_pieces)),
+    ("turns", Fill::Made(layout::some_turns)),
+    ("links", Fill::Made(layout::path_links)),
+];
 
 fn paired() -> Vec<u8> {
     Params { paired: 1, longest: 0 }.to_bytes()
@@ -148,7 +161,8 @@ pub static SPEC: KernelSpec = KernelSpec {
     source: "derivation in topology::tree::pieces",
     ports: &[
         Port::read("pieces", &["g", "4"]).of(DType::U32),
-        Port::read("links", &["n", "3"]).of(DType::U32),
+        Port::read("turns", &["r"]).of(DType::U32),
+        Port::read("links", &["n", "2"]).of(DType::U32),
         Port::read("weights", &["k", "t"]),
         Port::read("x", &["b", "h", "n", "w"]),
         Port::write("sums", &["b", "h", "m", "e"]),
@@ -165,13 +179,13 @@ pub static SPEC: KernelSpec = KernelSpec {
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {
-        let [k, w, t, m, e] = ["k", "w", "t", "m", "e"].map(|x| f64::from(d.size(x)));
+        let [k, w, t, m, e, r] = ["k", "w", "t", "m", "e", "r"].map(|x| f64::from(d.size(x)));
         let batches = d.batches() as f64;
         Cost {
             flop: batches * 4.0 * k * w,
             exp: 0.0,
             stores: batches * m * e,
-            bytes: 4.0 * (batches * (k * w + m * e) + k * (1.0 + t) + 2.0 * m),
+            bytes: 4.0 * (batches * (k * w + m * e) + k * (1.0 + t) + r + 3.0 * m),
         }
     },
     tolerance: Tolerance::SUMS,
@@ -183,6 +197,7 @@ pub static SPEC: KernelSpec = KernelSpec {
                 ("h", 1),
                 ("n", 1),
                 ("g", 1),
+                ("r", 1),
                 ("m", 1),
                 ("k", 1),
                 ("t", 2),
@@ -207,6 +222,7 @@ pub static SPEC: KernelSpec = KernelSpec {
                 ("h", 1),
                 ("n", 1_000_000),
                 ("g", 15_625),
+                ("r", layout::turns_of(1_000_000, 15_625)),
                 ("m", 15_625),
                 ("k", 1_000_000),
                 ("t", 2),

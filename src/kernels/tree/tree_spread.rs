@@ -4,7 +4,7 @@
 //! pairs A + q S. Down, G = q G(parent) + (1 − q²)(x + S), one of pairs q G(parent) + R + (1 − q²) S; what hangs from outside has G of
 //! the piece above. `out` = `weight` · G + `prev`, or the pairs (G, S).
 //!
-//! * `pieces` `[g, 4]`, `links` `[n, 3]` (see `layout` beside this); `factors` `[n, 2]`: q and 1 − q² by spot.
+//! * `pieces` `[g, 4]`, `turns` `[r]`, `links` `[n, 2]` (see `layout` beside this); `factors` `[n, 2]`: q and 1 − q² by spot.
 //! * `x`, `prev`, `out` `[b, h, n, w]`: rows of w channels, or with `paired` pairs (A, R) and (G, S) of w/2, no weight and no `prev`.
 //! * `above` `[b, h, m, e]`: the pairs (G, S) of pieces by their rows, e twice the channels; without it pieces are whole trees.
 //! * `longest`: members of the largest piece, 0 = not known.
@@ -60,7 +60,6 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     // Walked as the shader walks, so that what is left over by lists that are no layout agrees.
     for (batch, c) in (0..args.dims.batches() as usize).flat_map(|b| (0..channels).map(move |c| (b, c))) {
         let row = |spot: usize| (batch * n + arrays.node(spot)) * w + c;
-        let parent_row = |spot: usize| (batch * n + arrays.parent_node(spot)) * w + c;
         let sums = if pairs { channels } else { 0 };
         for piece in 0..g {
             let members = arrays.members(piece);
@@ -75,8 +74,8 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
                 }
             }
             let mut carry = T::zero();
-            for s in members.clone().rev() {
-                let (link, back) = (arrays.link(s), arrays.back(s, members.start));
+            for (place, &s) in members.iter().enumerate().rev() {
+                let (link, back) = (arrays.link(s), arrays.back(s, place));
                 let mut sum = carry;
                 if link & PARTIAL != 0 {
                     sum += out[row(s) + sums];
@@ -92,7 +91,7 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
                 let mut sent = q[2 * s] * sum + if pairs { own } else { T::zero() };
                 carry = if back == 1 { sent } else { T::zero() };
                 if back > 1 {
-                    let parent = parent_row(s) + sums;
+                    let parent = row(members[place - back]) + sums;
                     if link & FIRST == 0 {
                         sent += out[parent];
                     }
@@ -100,11 +99,11 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
                 }
             }
             let mut last = T::zero();
-            for s in members.clone() {
-                let parent = match arrays.back(s, members.start) {
+            for (place, &s) in members.iter().enumerate() {
+                let parent = match arrays.back(s, place) {
                     0 => given,
                     1 => last,
-                    _ => out[parent_row(s)],
+                    back => out[row(members[place - back])],
                 };
                 let held = pairs || arrays.link(s) & HELD != 0;
                 let sum = if held { out[row(s) + sums] } else { x[row(s)] };
@@ -115,7 +114,7 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
                 let early = p.summed == 1 && arrays.link(s) & PARTIAL == 0;
                 out[row(s)] = if early { finished(last, row(s)) } else { last };
             }
-            for s in members.filter(|s| p.summed == 1 && arrays.link(*s) & PARTIAL != 0) {
+            for s in members.into_iter().filter(|s| p.summed == 1 && arrays.link(*s) & PARTIAL != 0) {
                 out[row(s)] = finished(out[row(s)], row(s));
             }
         }
@@ -132,7 +131,7 @@ fn walkable(d: &Dims, params: &[u8], caps: &Caps) -> bool {
 /// spots.
 fn words(d: &Dims, per: f64) -> Loads {
     let [n, w, g, m, e] = ["n", "w", "g", "m", "e"].map(|x| f64::from(d.size(x)));
-    Loads { storage: 2.0 * n * w + per * (9.0 * n + 4.0 * g) + m * e, ..Loads::default() }
+    Loads { storage: 2.0 * n * w + per * (11.0 * n + 5.0 * g) + m * e, ..Loads::default() }
 }
 
 const fn variant(shared: &'static [&'static Shared]) -> Variant {
@@ -163,27 +162,30 @@ static VARIANTS: &[Variant] = &[
     variant(&[GROUP, WORDS, PIECE]),
 ];
 
-const fn sizes(n: u32, g: u32, m: u32, c: u32, paired: u32) -> [(&'static str, u32); 7] {
-    [("b", 2), ("h", 2), ("n", n), ("g", g), ("m", m), ("w", c * (1 + paired)), ("e", 2 * c)]
+const fn sizes(n: u32, g: u32, m: u32, c: u32, paired: u32) -> [(&'static str, u32); 8] {
+    [("b", 2), ("h", 2), ("n", n), ("g", g), ("r", layout::turns_of(n, g)), ("m", m), ("w", c * (1 + paired)), ("e", 2 * c)]
 }
 
 /// The same without rows above.
-const fn alone(n: u32, g: u32, c: u32, paired: u32) -> [(&'static str, u32); 5] {
-    [("b", 2), ("h", 2), ("n", n), ("g", g), ("w", c * (1 + paired))]
+const fn alone(n: u32, g: u32, c: u32, paired: u32) -> [(&'static str, u32); 6] {
+    [("b", 2), ("h", 2), ("n", n), ("g", g), ("r", layout::turns_of(n, g)), ("w", c * (1 + paired))]
 }
 
 const FILLS: &[(&str, Fill)] = &[
     ("pieces", Fill::Made(layout::some_pieces)),
+    ("turns", Fill::Made(layout::some_turns)),
     ("links", Fill::Made(layout::some_links)),
     ("factors", Fill::Uniform(0.0, 1.0)),
 ];
 const BAD: &[(&str, Fill)] = &[
     ("pieces", Fill::Made(layout::bad_pieces)),
+    ("turns", Fill::Made(layout::bad_turns)),
     ("links", Fill::Made(layout::bad_links)),
     ("factors", Fill::Uniform(0.0, 1.0)),
 ];
 const PATH: &[(&str, Fill)] = &[
     ("pieces", Fill::Made(layout::path_pieces)),
+    ("turns", Fill::Made(layout::some_turns)),
     ("links", Fill::Made(layout::path_links)),
     ("factors", Fill::Uniform(0.0, 1.0)),
 ];
@@ -204,7 +206,8 @@ pub static SPEC: KernelSpec = KernelSpec {
     source: "two sweeps of a tree; derivation for pieces in topology::tree::pieces",
     ports: &[
         Port::read("pieces", &["g", "4"]).of(DType::U32),
-        Port::read("links", &["n", "3"]).of(DType::U32),
+        Port::read("turns", &["r"]).of(DType::U32),
+        Port::read("links", &["n", "2"]).of(DType::U32),
         Port::read("factors", &["n", "2"]),
         Port::read("x", &["b", "h", "n", "w"]),
         Port::read("above", &["b", "h", "m", "e"]).optional(),
@@ -220,20 +223,20 @@ pub static SPEC: KernelSpec = KernelSpec {
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {
-        let [n, w, g, m, e] = ["n", "w", "g", "m", "e"].map(|x| f64::from(d.size(x)));
+        let [n, w, g, m, e, r] = ["n", "w", "g", "m", "e", "r"].map(|x| f64::from(d.size(x)));
         let batches = d.batches() as f64;
         Cost {
             flop: batches * 7.0 * n * w,
             exp: 0.0,
             stores: batches * 2.0 * n * w,
-            bytes: 4.0 * (batches * (2.0 * n * w + m * e) + 4.0 * n + 3.0 * g),
+            bytes: 4.0 * (batches * (2.0 * n * w + m * e) + 4.0 * n + r + 4.0 * g),
         }
     },
     tolerance: Tolerance::SUMS,
     cases: &[
         Case::new(
             "smallest",
-            &[("b", 1), ("h", 1), ("n", 1), ("g", 1), ("w", 1)],
+            &[("b", 1), ("h", 1), ("n", 1), ("g", 1), ("r", 1), ("w", 1)],
             Params::default_bytes,
         )
         .without(&["above", "prev"])
@@ -258,7 +261,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("no_pieces", &sizes(0, 0, 0, 4, 0), summed).filled(FILLS),
         Case::new(
             "path_1000000x8",
-            &[("b", 1), ("h", 1), ("n", 1_000_000), ("g", 15_625), ("m", 15_625), ("w", 8), ("e", 16)],
+            &[("b", 1), ("h", 1), ("n", 1_000_000), ("g", 15_625), ("r", layout::turns_of(1_000_000, 15_625)), ("m", 15_625), ("w", 8), ("e", 16)],
             || Params { longest: 64, ..Params::default() }.to_bytes(),
         )
         .without(&["prev"])

@@ -20,8 +20,14 @@ use crate::topology::NONE;
 
 /// A piece has at most twice as many members.
 pub const MEMBERS: usize = 32;
-/// Pieces that are put in order of size together.
-const TOGETHER: usize = 512;
+/// Pieces whose members lie in turns in memory: the first members of all, then the second ones. Neighbouring threads take neighbouring
+/// pieces and then read neighbouring words. No more than the lanes of software drivers and the words of a sector of memory: with 64, each
+/// stretch of lanes read every eighth line, and 10⁶ nodes took twice as long.
+pub const SLICE: usize = 8;
+/// Pieces that are put in order of size together, a whole number of slices.
+const TOGETHER: usize = 64 * SLICE;
+/// Bits of a piece's second word that hold its number of members; its place in its slice stands above them.
+pub const MEMBER_BITS: u32 = 16;
 /// Bit of a link: other members than the next one hang from this one.
 pub const PARTIAL: u32 = 1 << 16;
 /// Bit of a link: of the members that hang from the same one and do not follow it, this is the last.
@@ -33,14 +39,16 @@ pub const HELD: u32 = 1 << 19;
 /// Bits of a link that hold the steps back to the member that this one hangs from, 0 where that is outside.
 pub const BACK: u32 = PARTIAL - 1;
 
-/// One level of pieces. *Spots* are its members in order: piece by piece; in a piece the path from its top down, then what hangs.
+/// One level of pieces. *Spots* are its members in order: slice by slice of [`SLICE`] pieces, and in a slice in turns; of one piece the
+/// path from its top down, then what hangs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Level {
-    /// `[n, 3]` by spot: the node (at the lowest level; its own number above), the link, and the node that it hangs from (its own
-    /// number where that is outside).
+    /// `[n, 2]` by spot: the node (at the lowest level; its own number above) and the link.
     pub links: Vec<u32>,
-    /// `[g, 4]` by piece: first spot, end, its own spot at the next level, and that of the piece that it hangs from; [`NONE`] for none.
-    /// Pieces of like size stand together, so that neighbouring threads walk as far.
+    /// `[r]` first spot of each turn of each slice.
+    pub turns: Vec<u32>,
+    /// `[g, 4]` by piece: the first turn of its slice; its members with its place in the slice ([`MEMBER_BITS`]); its own spot at the next
+    /// level, and that of the piece that it hangs from; [`NONE`] for none. In a slice the pieces get no longer.
     pub pieces: Vec<u32>,
     /// Pieces that the next level has as spots: the first of the list. The others are whole trees.
     pub open: usize,
@@ -49,7 +57,7 @@ pub struct Level {
     /// `[n]` whether nothing is above it.
     roots: Vec<bool>,
     /// `[n]` place in the piece of the path member nearest above, itself included; [`NONE`] where no path member is.
-    turns: Vec<u32>,
+    forks: Vec<u32>,
 }
 
 /// The numbers of one level for one λ.
@@ -94,10 +102,7 @@ impl Pieces {
         }
         levels.reverse();
         if let Some(first) = levels.first_mut() {
-            for spot in 0..order.len() {
-                let back = (first.links[3 * spot + 1] & BACK) as usize;
-                (first.links[3 * spot], first.links[3 * spot + 2]) = (order[spot], order[spot - back]);
-            }
+            first.links.chunks_mut(2).zip(&order).for_each(|(link, node)| link[0] = *node);
         }
         Self { levels, nodes: forest.nodes(), diameter: forest.diameter_length() }
     }
@@ -121,7 +126,9 @@ impl Pieces {
     /// from one end of memory to the other. With numbers at random every row of every sweep is fetched by itself, which takes nearly twice
     /// as long where the rows do not fit the caches (measured at 10⁶ nodes of 8 channels).
     pub fn order(&self) -> Vec<u32> {
-        self.levels.first().map_or_else(Vec::new, |level| level.links.chunks(3).map(|link| link[0]).collect())
+        let Some(level) = self.levels.first() else { return Vec::new() };
+        let spots = (0..level.pieces.len() / 4).flat_map(|piece| level.members(piece));
+        spots.map(|spot| level.links[2 * spot]).collect()
     }
 
     /// Whether the nodes of pieces lie so far apart in so large a forest that several sweeps had better put the rows in order first. For
@@ -130,10 +137,10 @@ impl Pieces {
         const LARGE: usize = 1 << 16;
         /// Nodes that one page of memory holds, about.
         const NEAR: u32 = 128;
-        let Some(level) = self.levels.first().filter(|_| self.nodes >= LARGE) else { return false };
-        let mut nodes = level.links.chunks(3).map(|link| link[0]);
-        let mut last = nodes.next().unwrap_or(0);
-        let far = nodes.filter(|node| node.abs_diff(std::mem::replace(&mut last, *node)) > NEAR).count();
+        if self.nodes < LARGE {
+            return false;
+        }
+        let far = self.order().windows(2).filter(|pair| pair[0].abs_diff(pair[1]) > NEAR).count();
         4 * far > self.nodes
     }
 
@@ -154,7 +161,14 @@ impl Pieces {
 impl Level {
     /// Number of spots.
     pub fn spots(&self) -> usize {
-        self.links.len() / 3
+        self.links.len() / 2
+    }
+
+    /// The spots of a piece, from its first member.
+    fn members(&self, piece: usize) -> impl Iterator<Item = usize> + '_ {
+        let (turn, word) = (self.pieces[4 * piece] as usize, self.pieces[4 * piece + 1]);
+        let (members, place) = ((word & ((1 << MEMBER_BITS) - 1)) as usize, word >> MEMBER_BITS);
+        self.turns[turn..turn + members].iter().map(move |first| (first + place) as usize)
     }
 
     fn factors(&self, lambda: f64, lowest: bool) -> Factors {
@@ -167,40 +181,44 @@ impl Level {
             let length = self.lengths[s];
             sweep.extend(if root(s) { [0.0, 1.0] } else { [decay(length) as f32, rest(length) as f32] });
         }
-        let mut collect = Vec::new();
+        let width = if lowest { 2 } else { 3 };
+        let held: usize = (0..self.open).map(|piece| self.members(piece).count()).sum();
+        let mut collect = vec![0.0; width * held];
         let mut depths: Vec<f64> = Vec::new();
-        for piece in self.pieces.chunks(4).take(self.open) {
-            let (from, end) = (piece[0] as usize, piece[1] as usize);
+        for piece in 0..self.open {
+            let spots: Vec<usize> = self.members(piece).collect();
+            let link = |place: usize| self.links[2 * spots[place] + 1];
+            let back = |place: usize| (link(place) & BACK) as usize;
             depths.clear();
-            for s in from..end {
-                let back = (self.links[3 * s + 1] & BACK) as usize;
-                let above = if back == 0 { 0.0 } else { depths[s - from - back] };
-                depths.push(above + self.lengths[s]);
+            for (place, spot) in spots.iter().enumerate() {
+                let above = if back(place) == 0 { 0.0 } else { depths[place - back(place)] };
+                depths.push(above + self.lengths[*spot]);
             }
-            let bottom = (from..end).find(|s| self.links[3 * s + 1] & BOTTOM != 0);
+            let bottom = (0..spots.len()).find(|place| link(*place) & BOTTOM != 0);
             // Seen from the bottom, less what comes by p: the way back to the path, along it, and what lies above is not counted twice.
-            let seen = |far: f64, turn: u32| match (bottom, turn) {
-                (Some(b), turn) if turn != NONE => {
-                    let on_path = depths[turn as usize];
-                    let way = (far - on_path) + (depths[b - from] - on_path);
-                    decay(way) * if root(from) { 1.0 } else { rest(on_path) }
+            let seen = |far: f64, fork: u32| match (bottom, fork) {
+                (Some(b), fork) if fork != NONE => {
+                    let on_path = depths[fork as usize];
+                    let way = (far - on_path) + (depths[b] - on_path);
+                    decay(way) * if root(spots[0]) { 1.0 } else { rest(on_path) }
                 }
                 _ => 0.0,
             };
-            for s in from..end {
-                let back = (self.links[3 * s + 1] & BACK) as usize;
-                let depth = depths[s - from];
+            for (place, spot) in spots.iter().enumerate() {
+                let depth = depths[place];
+                let weights = &mut collect[width * spot..][..width];
                 if lowest {
-                    collect.extend([decay(depth), seen(depth, self.turns[s])].map(|x| x as f32));
+                    weights
+                        .copy_from_slice(&[decay(depth), seen(depth, self.forks[*spot])].map(|x| x as f32));
                     continue;
                 }
-                let (far, turn) = match back {
+                let (far, fork) = match back(place) {
                     0 => (0.0, NONE),
-                    _ => (depths[s - from - back], self.turns[s - back]),
+                    back => (depths[place - back], self.forks[spots[place - back]]),
                 };
-                let on_path = self.turns[s] as usize == s - from;
-                let along = bottom.filter(|_| on_path).map_or(0.0, |b| decay(depths[b - from] - depth));
-                collect.extend([decay(far), seen(far, turn), along].map(|x| x as f32));
+                let on_path = self.forks[*spot] as usize == place;
+                let along = bottom.filter(|_| on_path).map_or(0.0, |b| decay(depths[b] - depth));
+                weights.copy_from_slice(&[decay(far), seen(far, fork), along].map(|x| x as f32));
             }
         }
         Factors { sweep, collect }
@@ -257,7 +275,7 @@ struct Shape<'a> {
 }
 
 impl Shape<'_> {
-    fn below(&self, node: u32) -> impl Iterator<Item = u32> + '_ {
+    fn below(&self, node: u32) -> impl DoubleEndedIterator<Item = u32> + '_ {
         self.children[self.starts[node as usize] as usize..self.starts[node as usize + 1] as usize]
             .iter()
             .copied()
@@ -296,7 +314,7 @@ impl Cut {
         };
         cut.bundles(&shape, roots.iter().copied().filter(|r| shape.is_small(*r)), NONE);
         let mut tops: Vec<(u32, u32)> =
-            roots.iter().filter(|r| !shape.is_small(**r)).map(|r| (*r, NONE)).collect();
+            roots.iter().rev().filter(|r| !shape.is_small(**r)).map(|r| (*r, NONE)).collect();
         while let Some((top, from)) = tops.pop() {
             cut.path(&shape, top, from, &mut tops);
         }
@@ -331,7 +349,7 @@ impl Cut {
             if fat {
                 self.bundles(shape, shape.below(node).filter(|c| shape.is_small(*c)), node);
             }
-            tops.extend(large.iter().map(|c| (*c, node)));
+            tops.extend(large.iter().rev().map(|c| (*c, node)));
             return;
         }
     }
@@ -384,11 +402,12 @@ impl Cut {
             let place = self.members.len();
             self.add(node, parent.map_or(0, |p| (place - p) as u32));
             let before = stack.len();
-            stack.extend(shape.below(node).map(|c| (c, Some(place))));
+            // The last one is taken first: the heaviest, then the others as they are numbered. Nodes that are numbered in this order
+            // are laid out in it again.
+            stack.extend(shape.below(node).rev().map(|c| (c, Some(place))));
             let heavy = (before..stack.len()).max_by_key(|at| shape.sizes[stack[*at].0 as usize]);
             if let Some(heavy) = heavy {
-                let last = stack.len() - 1;
-                stack.swap(heavy, last);
+                stack[heavy..].rotate_left(1);
             }
         }
     }
@@ -436,65 +455,82 @@ impl Cut {
             near.sort_by_key(|p| std::cmp::Reverse(self.starts[*p + 1] - self.starts[*p]));
         }
         let n = self.members.len();
+        let (links, forks) = self.linked();
         let mut level = Level {
-            links: Vec::with_capacity(3 * n),
+            links: Vec::with_capacity(2 * n),
+            turns: Vec::new(),
             pieces: Vec::with_capacity(4 * list.len()),
             open: open.len(),
             lengths: Vec::with_capacity(n),
             roots: Vec::with_capacity(n),
-            turns: Vec::with_capacity(n),
+            forks: Vec::with_capacity(n),
         };
-        let mut spots = Vec::with_capacity(n);
-        for p in list {
-            let range = self.starts[p] as usize..self.starts[p + 1] as usize;
-            let from = spots.len();
-            let above = match self.hangs[p] {
-                NONE => NONE,
-                node => spot_above[self.piece_of[node as usize] as usize],
-            };
-            level.pieces.extend([from as u32, (from + range.len()) as u32, spot_above[p], above]);
-            for m in range.clone() {
-                let (node, place) = (self.members[m], (m - range.start) as u32);
-                let back = self.back[m];
-                let on_path = place < self.paths[p];
-                let turn = if on_path {
-                    place
-                } else if back == 0 {
-                    NONE
-                } else {
-                    level.turns[spots.len() - back as usize]
+        let mut spots: Vec<u32> = Vec::with_capacity(n);
+        let size = |p: usize| (self.starts[p + 1] - self.starts[p]) as usize;
+        let (of_trees, whole) = list.split_at(open.len());
+        for slice in of_trees.chunks(SLICE).chain(whole.chunks(SLICE)) {
+            let first = level.turns.len() as u32;
+            for (place, p) in slice.iter().enumerate() {
+                let above = match self.hangs[*p] {
+                    NONE => NONE,
+                    node => spot_above[self.piece_of[node as usize] as usize],
                 };
-                let bottom = if self.bottoms[p] == node { BOTTOM } else { 0 };
-                let spot = spots.len() as u32;
-                level.links.extend([spot, back | bottom, spot - back]);
-                level.turns.push(turn);
-                level.lengths.push(tree.lengths[node as usize]);
-                level.roots.push(tree.parents[node as usize] == NONE);
-                spots.push(node);
+                let members = size(*p) as u32 | (place as u32) << MEMBER_BITS;
+                level.pieces.extend([first, members, spot_above[*p], above]);
             }
-            mark(&mut level.links[3 * from..]);
+            for turn in 0..slice.first().map_or(0, |p| size(*p)) {
+                level.turns.push(spots.len() as u32);
+                for p in slice.iter().take_while(|p| size(**p) > turn) {
+                    let member = self.starts[*p] as usize + turn;
+                    let node = self.members[member];
+                    level.links.extend([spots.len() as u32, links[member]]);
+                    level.forks.push(forks[member]);
+                    level.lengths.push(tree.lengths[node as usize]);
+                    level.roots.push(tree.parents[node as usize] == NONE);
+                    spots.push(node);
+                }
+            }
         }
         (level, spots)
+    }
+
+    /// By member: its link, and the place of the path member nearest above, itself included.
+    fn linked(&self) -> (Vec<u32>, Vec<u32>) {
+        let mut links = self.back.clone();
+        let mut forks: Vec<u32> = Vec::with_capacity(links.len());
+        for p in 0..self.paths.len() {
+            let range = self.starts[p] as usize..self.starts[p + 1] as usize;
+            for member in range.clone() {
+                let (place, back) = ((member - range.start) as u32, self.back[member] as usize);
+                forks.push(match back {
+                    _ if place < self.paths[p] => place,
+                    0 => NONE,
+                    back => forks[member - back],
+                });
+                if self.bottoms[p] == self.members[member] {
+                    links[member] |= BOTTOM;
+                }
+            }
+            mark(&mut links[range]);
+        }
+        (links, forks)
     }
 }
 
 /// Sets the bits of a piece's links that say how sums are handed up, member by member from the last.
 pub fn mark(links: &mut [u32]) {
-    for place in (0..links.len() / 3).rev() {
-        let link = links[3 * place + 1];
+    for place in (0..links.len()).rev() {
+        let link = links[place];
         if link & BOTTOM != 0 {
-            links[3 * place + 1] |= HELD;
+            links[place] |= HELD;
         }
         let back = (link & BACK) as usize;
         if back > 0 {
-            links[3 * (place - back) + 1] |= HELD;
+            links[place - back] |= HELD;
         }
-        if back > 1 {
-            let parent = 3 * (place - back) + 1;
-            if links[parent] & PARTIAL == 0 {
-                links[3 * place + 1] |= FIRST;
-                links[parent] |= PARTIAL;
-            }
+        if back > 1 && links[place - back] & PARTIAL == 0 {
+            links[place] |= FIRST;
+            links[place - back] |= PARTIAL;
         }
     }
 }

@@ -369,7 +369,7 @@ fn stored_decaying_masks_come_out() {
 }
 
 #[test]
-fn stored_masks_of_any_distance_come_out_both_ways() {
+fn stored_masks_of_any_distance_come_out_all_ways() {
     for shape in STORED {
         let file = File::open(&format!("tree_general_{shape}"));
         for n in [1, 2, 7, 120] {
@@ -378,7 +378,7 @@ fn stored_masks_of_any_distance_come_out_both_ways() {
             let v = file.numbers(&format!("{prefix}V"));
             for rule in ["inv", "step", "signed"] {
                 let f = file.numbers(&format!("{prefix}f_{rule}"));
-                for path in [TreePath::Balls, TreePath::Cuts] {
+                for path in [TreePath::Balls, TreePath::Levels, TreePath::Cuts] {
                     let mask = TreeMask::of_distance_by(forest.clone(), &f, Some(path)).expect("sound");
                     assert_eq!(mask.path(), path);
                     for (device, backend) in devices() {
@@ -418,10 +418,14 @@ fn any_function_of_the_distance_comes_out_on_all_shapes() {
             let single_table: Vec<f64> = table.iter().map(|w| f64::from(*w as f32)).collect();
             let expected = oracle::by_centroids(&unit, &cuts, &single_table, &x, channels).expect("sound");
             // Lengths do not count.
-            let mask = TreeMask::of_distance_by(forest.clone(), &table, Some(TreePath::Cuts)).expect("sound");
-            for (device, backend) in devices() {
-                let error = overall(&applied(backend.as_ref(), &mask, &x, channels as u32), &expected);
-                assert!(error < 4e-6, "{name}, {rule}, {device}: {error:.2e}");
+            // As many levels as a path has steps would be as many passes.
+            let low = unit.diameter() <= 64;
+            for path in [TreePath::Cuts, TreePath::Levels].into_iter().take(1 + usize::from(low)) {
+                let mask = TreeMask::of_distance_by(forest.clone(), &table, Some(path)).expect("sound");
+                for (device, backend) in devices() {
+                    let error = overall(&applied(backend.as_ref(), &mask, &x, channels as u32), &expected);
+                    assert!(error < 4e-6, "{name}, {rule}, {path}, {device}: {error:.2e}");
+                }
             }
             let chosen = TreeMask::of_distance(forest.clone(), &table).expect("sound");
             if chosen.path() == TreePath::Balls && k < 2 {
@@ -458,6 +462,7 @@ fn weights_and_matrices_are_the_definition() {
         TreeMask::exponential(forest.clone(), 0.4).expect("sound"),
         TreeMask::smooth(forest.clone(), Arc::new(|d| 1.0 / (1.0 + d))).expect("sound"),
         TreeMask::of_distance_by(forest.clone(), &[1.0, 0.5, 0.25], Some(TreePath::Balls)).expect("sound"),
+        TreeMask::of_distance_by(forest.clone(), &[1.0, 0.5, 0.25], Some(TreePath::Levels)).expect("sound"),
         TreeMask::of_distance_by(forest.clone(), &[1.0, 0.5, 0.25], Some(TreePath::Cuts)).expect("sound"),
     ];
     for mask in masks {
@@ -505,10 +510,11 @@ fn a_batch_of_trees_is_each_tree_alone() {
     let other_end = [grown(29, 4), uneven(&binary_tree(127).expect("made"), 5), lone()];
     let table = [1.0, 0.75, 0.5, 0.25, 0.125];
     type Make = fn(Forest, &[f64]) -> wgattn::Result<TreeMask>;
-    let kinds: [(&str, Make); 4] = [
+    let kinds: [(&str, Make); 5] = [
         ("exponential", |forest, _| TreeMask::exponential(forest, 0.4)),
         ("smooth", |forest, _| TreeMask::smooth(forest, Arc::new(|d| 1.0 / (1.0 + d)))),
         ("balls", |forest, f| TreeMask::of_distance_by(forest, f, Some(TreePath::Balls))),
+        ("levels", |forest, f| TreeMask::of_distance_by(forest, f, Some(TreePath::Levels))),
         ("cuts", |forest, f| TreeMask::of_distance_by(forest, f, Some(TreePath::Cuts))),
     ];
     for trees in [&trees[..], &other_end] {
@@ -657,7 +663,8 @@ fn what_cannot_be_done_is_said() {
     assert!(message(TreeMask::smooth(path(100), Arc::new(|d| (-0.01 * d * d).exp()))).contains("fit"));
     assert!(message(TreeMask::smooth(path(100), Arc::new(|d| 1.0 - 0.1 * d))).contains("above 0"));
     assert!(
-        message(TreeMask::of_distance_by(path(4), &[1.0], Some(TreePath::Sweeps))).contains("balls or cuts")
+        message(TreeMask::of_distance_by(path(4), &[1.0], Some(TreePath::Sweeps)))
+            .contains("balls, levels or cuts")
     );
     let mask = TreeMask::exponential(path(5), 1.0).expect("sound");
     let mut graph = Graph::new("other tokens");

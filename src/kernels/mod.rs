@@ -53,7 +53,7 @@ kernels! {
     /// Masks by distance between nodes: products and attention on packed distances.
     distance { distance_product, distance_attention; pairs }
     /// Sums over the nodes of trees by distance.
-    tree { tree_collect, tree_spread, tree_gather; hankel, layout, sweeps }
+    tree { tree_collect, tree_spread, tree_gather; hankel, layout, levels, sweeps }
     /// Stochastic position codes: noise by place, waves, filters, and putting codes on tokens.
     position { philox_words, counter_noise, sine_features, sine_code, conv_code, filter_noise, apply_code }
     /// Attention forms whose cost is all pairs of tokens.

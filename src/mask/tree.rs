@@ -3,7 +3,7 @@
 //! * [`TreeMask::exponential`]: exp(−λ d) by two sweeps over pieces of heavy paths, O(n) for any shape.
 //! * [`TreeMask::smooth`]: any smooth falling function as a fitted sum of such exponentials, all terms positive: the usual choice.
 //! * [`TreeMask::of_distance`]: any function of the number of steps, by the nodes near each where they are few, by cuts at centroids
-//!   and Hankel products otherwise.
+//!   and Hankel products otherwise; on request level by level.
 //!
 //! Nodes of different trees do not see each other. A forest that is to stand for a graph is a mask of its own: distances in it are not
 //! the graph's (method: topological masking, 2.7).
@@ -12,7 +12,7 @@ use super::operator::{Exactness, MaskOperator, ParameterGradient};
 use crate::error::{Error, Result};
 use crate::graph::Graph;
 use crate::kernels::graph::spmm;
-use crate::kernels::tree::{hankel, sweeps::Sweeps};
+use crate::kernels::tree::{hankel, levels, sweeps::Sweeps};
 use crate::tensor::{DType, HostData, HostTensor, Tensor};
 use crate::topology::tree::pieces::Factors;
 use crate::topology::tree::{Exponentials, Pieces, oracle};
@@ -32,6 +32,9 @@ pub enum TreePath {
     SumOfSweeps,
     /// A sparse product with the nodes that each node reaches.
     Balls,
+    /// Histograms of what lies at each number of steps, one level after the other: only where asked for. Cuts took less time in every
+    /// tree measured (10⁵ nodes of 8 channels, 2 to 33 steps: 1.4 to 10 times less, 60 times in a star); levels need no transforms.
+    Levels,
     /// Histograms at centroids and Hankel products.
     Cuts,
 }
@@ -42,6 +45,7 @@ impl fmt::Display for TreePath {
             Self::Sweeps => "two sweeps",
             Self::SumOfSweeps => "two sweeps per exponential",
             Self::Balls => "a sparse product with the nodes in reach",
+            Self::Levels => "histograms level by level",
             Self::Cuts => "Hankel products at centroids",
         })
     }
@@ -59,6 +63,7 @@ enum Rule {
     Exponential { lambda: f64, pieces: Pieces, factors: Vec<Factors> },
     Smooth { profile: Falling, sum: Exponentials, pieces: Pieces, factors: Vec<Vec<Factors>> },
     Balls { f: Vec<f64>, rows: Balls },
+    Levels { f: Vec<f64>, plan: levels::Plan },
     Cuts { f: Vec<f64>, plan: hankel::Plan },
 }
 
@@ -117,7 +122,7 @@ impl TreeMask {
         Self::of_distance_by(forest, f, None)
     }
 
-    /// [`Self::of_distance`] by a given way: [`TreePath::Balls`] or [`TreePath::Cuts`].
+    /// [`Self::of_distance`] by a given way: [`TreePath::Balls`], [`TreePath::Levels`] or [`TreePath::Cuts`].
     ///
     /// Errors: as [`Self::of_distance`], and the other ways; balls of more than 2²⁷ entries.
     pub fn of_distance_by(forest: Forest, f: &[f64], path: Option<TreePath>) -> Result<Self> {
@@ -133,11 +138,11 @@ impl TreeMask {
         let limit = match path {
             None => BALL * forest.nodes(),
             Some(TreePath::Balls) => 1 << 27,
-            Some(TreePath::Cuts) => 0,
+            Some(TreePath::Levels | TreePath::Cuts) => 0,
             Some(other) => {
                 return Err(Error::value(
                     "way through a table of distances",
-                    "balls or cuts",
+                    "balls, levels or cuts",
                     other,
                     "use `exponential` or `smooth` for sweeps",
                 ));
@@ -154,8 +159,11 @@ impl TreeMask {
                 "let the cost choose",
             ));
         }
-        let plan = hankel::Plan::new(&forest, reach);
-        Ok(Self { forest, rule: Rule::Cuts { f, plan } })
+        let rule = match path == Some(TreePath::Levels) {
+            true => Rule::Levels { plan: levels::Plan::new(&forest, reach), f },
+            false => Rule::Cuts { plan: hankel::Plan::new(&forest, reach), f },
+        };
+        Ok(Self { forest, rule })
     }
 
     /// A smooth positive falling function of the length of the path, as a sum of exponentials that is fitted to a relative error of 1e-7,
@@ -198,6 +206,7 @@ impl TreeMask {
             Rule::Exponential { .. } => TreePath::Sweeps,
             Rule::Smooth { .. } => TreePath::SumOfSweeps,
             Rule::Balls { .. } => TreePath::Balls,
+            Rule::Levels { .. } => TreePath::Levels,
             Rule::Cuts { .. } => TreePath::Cuts,
         }
     }
@@ -218,7 +227,7 @@ impl TreeMask {
         match &self.rule {
             Rule::Exponential { lambda, .. } => (-lambda * distance).exp(),
             Rule::Smooth { profile, .. } => profile(distance),
-            Rule::Balls { f, .. } | Rule::Cuts { f, .. } => {
+            Rule::Balls { f, .. } | Rule::Levels { f, .. } | Rule::Cuts { f, .. } => {
                 f.get(distance.round() as usize).copied().unwrap_or(0.0)
             }
         }
@@ -228,7 +237,7 @@ impl TreeMask {
     fn distances_from(&self, node: u32) -> Result<Vec<f64>> {
         match &self.rule {
             Rule::Exponential { .. } | Rule::Smooth { .. } => Ok(oracle::distances_from(&self.forest, node)),
-            Rule::Balls { .. } | Rule::Cuts { .. } => {
+            Rule::Balls { .. } | Rule::Levels { .. } | Rule::Cuts { .. } => {
                 let steps = Forest::from_parents(self.forest.parents(), None)?;
                 Ok(oracle::distances_from(&steps, node))
             }
@@ -246,6 +255,7 @@ impl TreeMask {
                 Sweeps::new(graph, pieces, sum.terms.len())?.record(graph, terms, x)
             }
             Rule::Balls { rows, .. } => rows.record(graph, x),
+            Rule::Levels { f, plan } => plan.record(graph, f, x),
             Rule::Cuts { f, plan } => plan.record(graph, f, x),
         }
     }
@@ -316,7 +326,7 @@ impl MaskOperator for TreeMask {
             Rule::Smooth { sum, .. } => {
                 format!("smooth weights within {:.1e} by {} exponentials", sum.error, sum.terms.len())
             }
-            Rule::Balls { f, .. } | Rule::Cuts { f, .. } => {
+            Rule::Balls { f, .. } | Rule::Levels { f, .. } | Rule::Cuts { f, .. } => {
                 format!("weights of up to {} steps", f.len().saturating_sub(1))
             }
         };
@@ -341,7 +351,7 @@ impl MaskOperator for TreeMask {
 
     fn exactness(&self) -> Exactness {
         match &self.rule {
-            Rule::Cuts { .. } => Exactness::Noise,
+            Rule::Levels { .. } | Rule::Cuts { .. } => Exactness::Noise,
             // Signed weights cancel.
             Rule::Balls { f, .. } if f.iter().any(|w| *w < 0.0) => Exactness::Noise,
             _ => Exactness::Relative,
@@ -354,6 +364,7 @@ impl MaskOperator for TreeMask {
             Rule::Exponential { .. } => 11.0 * n,
             Rule::Smooth { sum, .. } => 13.0 * n * sum.terms.len() as f64,
             Rule::Balls { rows, .. } => 2.0 * rows.columns.len() as f64,
+            Rule::Levels { plan, .. } => plan.flop(),
             Rule::Cuts { plan, .. } => plan.flop(),
         }
     }

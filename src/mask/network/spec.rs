@@ -372,7 +372,7 @@ impl NetworkMaskSpec {
         };
         let terms = mask.fit().map(|sum| sum.terms.len());
         // Sweeps add lengths up, tables of distances count steps.
-        let by_steps = matches!(mask.path(), TreePath::Balls | TreePath::Cuts);
+        let by_steps = matches!(mask.path(), TreePath::Balls | TreePath::Levels | TreePath::Cuts);
         let stands_on = Some(match by_steps && lengths {
             true => STEPS_OF_TREE,
             false => "spanning tree: distances in it are at least those of the graph",

@@ -37,6 +37,7 @@ use crate::kernels::distance::pairs::{ADDITIVE, SOFTMAX};
 use crate::kernels::graph::{graph_attention, join_heads, segment_mean};
 use crate::kernels::linalg::matmul;
 use crate::mask::operator::{SharedMask, attend};
+use crate::numbers::Short;
 use crate::tensor::{DType, HostData, HostTensor, Tensor};
 use crate::topology::Network;
 use crate::topology::kernel::{Normalisation, walk_features};
@@ -75,7 +76,7 @@ impl fmt::Display for GraphMask {
         };
         let name =
             Normalisation::ALL.iter().find(|(_, n)| n == normalisation).map_or("walks", |(name, _)| name);
-        write!(f, "{name}:nodes={nodes},lambda={lambda}")?;
+        write!(f, "{name}:nodes={nodes},lambda={}", Short(*lambda))?;
         match sampled {
             Some((walks, seed)) => write!(f, ",walks={walks},seed={seed}"),
             None => Ok(()),

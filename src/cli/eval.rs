@@ -13,6 +13,7 @@ use crate::graph::Graph;
 use crate::kernel::{Access, KernelSpec, Number, OnWgpu, Port, Role};
 use crate::kernels::{KERNELS, find};
 use crate::mask::network::GraphSpec;
+use crate::numbers::shortest;
 use crate::position::spec::EncodingSpec;
 use crate::tensor::{DType, Dims, HostData, HostTensor, Shape};
 use crate::words::{closest, counted, plural};
@@ -85,7 +86,7 @@ fn check_meaning(spec: &KernelSpec, port: &str, tensor: &HostTensor) -> Result<(
     let first = |bad: fn(f32) -> bool, expected: &str| {
         let numbers = tensor.to_f32();
         let found = numbers.iter().position(|x| bad(*x));
-        found.map_or(Ok(()), |at| Err(refused(at, &numbers[at].to_string(), expected)))
+        found.map_or(Ok(()), |at| Err(refused(at, &shortest(&numbers[at]), expected)))
     };
     match (port, tensor.data()) {
         ("table", _) if WEIGHTED.contains(&spec.name) => first(|x| x < 0.0, "a weight of at least 0"),
@@ -247,7 +248,7 @@ fn describe(spec: &'static KernelSpec) -> Outcome {
     for field in spec.params {
         let bytes = field.bytes_in(spec.params, &defaults);
         let value = match field.number {
-            Number::F32 => bytemuck::pod_read_unaligned::<f32>(bytes).to_string(),
+            Number::F32 => shortest(&bytemuck::pod_read_unaligned::<f32>(bytes)),
             Number::U32 => bytemuck::pod_read_unaligned::<u32>(bytes).to_string(),
         };
         let role = if field.role == Role::Fixed { ", compiled in" } else { "" };

@@ -2,6 +2,7 @@
 //!
 //! The photograph is drawn in grey beneath, so that every hue in the picture belongs to the map.
 
+use crate::numbers::significant;
 use crate::words::{counted, plain};
 use std::io::{Cursor, Write as _};
 use std::path::{Path, PathBuf};
@@ -58,7 +59,7 @@ pub enum OverlayError {
     #[error(transparent)]
     Query(#[from] super::grid::GridError),
     /// An option is not a usable number.
-    #[error("overlay: {what} is {got}, expected {expected}")]
+    #[error("overlay: {what} is {}, expected {expected}", significant(*.got, 7))]
     Option {
         /// Which option.
         what: &'static str,
@@ -310,8 +311,12 @@ impl ValueScale {
         let beyond = finite().filter(|v| *v < low || *v > high).count();
         if beyond > 0 {
             notices.push(format!(
-                "{beyond} of {} map values lie beyond the colour bar ({low} to {high}), from {least:.3e} to {most:.3e}; drawn in its end colours",
-                map.len()
+                "{beyond} of {} map values lie beyond the colour bar ({} to {}), from {} to {}; drawn in its end colours",
+                map.len(),
+                significant(low, 4),
+                significant(high, 4),
+                significant(least, 4),
+                significant(most, 4)
             ));
         }
         Self { palette, low, high }

@@ -19,6 +19,7 @@ use super::{Diffusion, SampledWalks, Steps, WalkKernel};
 use crate::error::{Error, Result};
 use crate::mask::operator::{MaskOperator, SharedMask};
 use crate::mask::{GridHeat, Profile, ShortestPath, TreeMask, TreePath};
+use crate::numbers::Short;
 use crate::topology::build::{Extreme, Picture, Reach, grid, spanning_forest, torus};
 use crate::topology::kernel::Normalisation;
 use crate::topology::{Laplacian, Network};
@@ -327,7 +328,7 @@ impl NetworkMaskSpec {
             }
             Self::Diffusion { .. } | Self::Communicability { .. } => {
                 // Made above.
-                Err(Error::value("mask", "a series", self, "report this"))
+                Err(Error::value("mask", "a series", self.to_string(), "report this"))
             }
         }
     }
@@ -368,7 +369,7 @@ impl NetworkMaskSpec {
                 TreeMask::of_distance(forest, &f)?
             }
             Self::Tree { rate } => TreeMask::exponential(forest, rate)?,
-            _ => return Err(Error::value("mask on a tree", "tree:…", self, "use tree:rate=0.2")),
+            _ => return Err(Error::value("mask on a tree", "tree:…", self.to_string(), "use tree:rate=0.2")),
         };
         let terms = mask.fit().map(|sum| sum.terms.len());
         // Sweeps add lengths up, tables of distances count steps.
@@ -400,27 +401,33 @@ impl fmt::Display for NetworkMaskSpec {
         let tolerance = |rtol: &f64| if *rtol == RTOL { String::new() } else { format!(",rtol={rtol:e}") };
         match self {
             Self::Diffusion { t, laplacian, rtol } => {
-                write!(f, "diffusion:t={t}")?;
+                write!(f, "diffusion:t={}", Short(*t))?;
                 if *laplacian != Laplacian::Combinatorial {
                     write!(f, ",laplacian={laplacian}")?;
                 }
                 f.write_str(&tolerance(rtol))
             }
-            Self::Communicability { t, rtol } => write!(f, "communicability:t={t}{}", tolerance(rtol)),
+            Self::Communicability { t, rtol } => {
+                write!(f, "communicability:t={}{}", Short(*t), tolerance(rtol))
+            }
             Self::Walk { nodes, lambda, normalise, sampled } => {
                 let name = Normalisation::ALL
                     .iter()
                     .find(|(_, kind)| kind == normalise)
                     .map_or("", |(name, _)| *name);
-                write!(f, "walk:nodes={nodes},lambda={lambda},normalise={name}")?;
+                write!(f, "walk:nodes={nodes},lambda={},normalise={name}", Short(*lambda))?;
                 sampled.map_or(Ok(()), |(walks, seed)| write!(f, ",walks={walks},seed={seed}"))
             }
-            Self::PageRank { restart, rtol } => write!(f, "pagerank:restart={restart}{}", tolerance(rtol)),
+            Self::PageRank { restart, rtol } => {
+                write!(f, "pagerank:restart={}{}", Short(*restart), tolerance(rtol))
+            }
             Self::Steps { p } => write!(f, "steps:p={p}"),
-            Self::Tree { rate } => write!(f, "tree:rate={rate}"),
-            Self::TreeProfile { profile: p, size } => write!(f, "tree:profile={},size={size}", profile(p)),
+            Self::Tree { rate } => write!(f, "tree:rate={}", Short(*rate)),
+            Self::TreeProfile { profile: p, size } => {
+                write!(f, "tree:profile={},size={}", profile(p), Short(*size))
+            }
             Self::ShortestPath { profile: p, size, hops } => {
-                write!(f, "spd:profile={},size={size}", profile(p))?;
+                write!(f, "spd:profile={},size={}", profile(p), Short(*size))?;
                 hops.map_or(Ok(()), |hops| write!(f, ",hops={hops}"))
             }
         }
@@ -432,8 +439,8 @@ impl fmt::Display for GraphSpec {
         let number = |reach: &Reach| if *reach == Reach::Sides { 4 } else { 8 };
         match self {
             Self::Image { sensitivity, reach, cut } => {
-                write!(f, "image:sensitivity={sensitivity},reach={}", number(reach))?;
-                if *cut > 0.0 { write!(f, ",cut={cut}") } else { Ok(()) }
+                write!(f, "image:sensitivity={},reach={}", Short(*sensitivity), number(reach))?;
+                if *cut > 0.0 { write!(f, ",cut={}", Short(*cut)) } else { Ok(()) }
             }
             Self::Grid(reach) => write!(f, "grid{}", number(reach)),
             Self::Torus(reach) => write!(f, "torus{}", number(reach)),
@@ -675,6 +682,8 @@ mod tests {
     fn what_is_written_is_read_again() {
         for text in [
             "diffusion:t=10",
+            "diffusion:t=1e300",
+            "tree:rate=3e-7",
             "diffusion:t=0,laplacian=random-walk,rtol=1e-6",
             "communicability:t=0.5",
             "walk:nodes=4,lambda=1,normalise=cosine",

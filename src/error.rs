@@ -27,7 +27,7 @@ pub enum Error {
         at: &'static Location<'static>,
     },
     /// A tensor's element type does not fit a port.
-    #[error("{kernel}: port `{port}` wants {expected:?} elements, got {got:?} ({at})")]
+    #[error("{kernel}: port `{port}` wants {expected} elements, got {got} ({at})")]
     DType {
         /// Kernel whose port was given the tensor.
         kernel: String,

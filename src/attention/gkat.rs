@@ -42,6 +42,7 @@ use crate::tensor::{DType, HostData, HostTensor, Tensor};
 use crate::topology::Network;
 use crate::topology::kernel::{Normalisation, walk_features};
 use crate::topology::walk::Walker;
+use crate::words::or_none;
 use std::fmt;
 use std::str::FromStr;
 
@@ -231,7 +232,11 @@ impl BatchMask {
             return Err(Error::value(
                 "masks of a batch of graphs",
                 format!("graphs up to node {} with {pairs} weights", self.nodes),
-                format!("graphs up to {:?}, {} weights", self.offsets.last(), self.weights.len()),
+                format!(
+                    "graphs up to node {} with {} weights",
+                    or_none(self.offsets.last()),
+                    self.weights.len()
+                ),
                 "make them with `GraphMask::of`",
             ));
         }

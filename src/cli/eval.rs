@@ -237,11 +237,11 @@ fn describe(spec: &'static KernelSpec) -> Outcome {
         let direction = if port.access == Access::Read { "in " } else { "out" };
         let optional = if port.optional { ", optional" } else { "" };
         let shared = if port.broadcast { ", b and h may be 1" } else { "" };
-        let kind = format!("{:?}", port.dtype).to_lowercase();
         print_line(&format!(
-            "  {direction} {} [{}] {kind}{optional}{shared}",
+            "  {direction} {} [{}] {}{optional}{shared}",
             port.name,
-            port.dims.join(", ")
+            port.dims.join(", "),
+            port.dtype
         ))?;
     }
     let defaults = (spec.defaults)();
@@ -311,7 +311,7 @@ fn warn_about(what: &str, outputs: &BTreeMap<String, Array>) {
 fn host(spec: &KernelSpec, port: &Port, array: &Array) -> Result<HostTensor, Failure> {
     let wrong = |reason: String| {
         Failure(format!(
-            "{}: port `{}` wants {:?} [{}]: {reason}",
+            "{}: port `{}` wants {} [{}]: {reason}",
             spec.name,
             port.name,
             port.dtype,

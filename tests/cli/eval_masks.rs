@@ -355,6 +355,9 @@ fn a_layer_of_graph_attention_is_the_definition() {
     let offsets = Array { shape: vec![3], data: ArrayData::U32(vec![0, 5, 9]) };
     write(&folder, "in.npz", &with_edges(&[&products[..], &[("offsets", offsets)]].concat()));
     eval(&folder, "gkat", &[]).refused(&["gkat", "edges within the graphs", "0 → 5"]);
+    let offsets = Array { shape: vec![2], data: ArrayData::U32(vec![0, 5]) };
+    write(&folder, "in.npz", &with_edges(&[&products[..], &[("offsets", offsets)]].concat()));
+    eval(&folder, "gkat", &[]).refused(&["the last of them the 9 nodes", "[2] that ends with 5;"]);
     eval(&folder, "gkat:softmax", &[]).refused(&["softmax", "adjacency"]);
 }
 

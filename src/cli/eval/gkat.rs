@@ -8,6 +8,7 @@ use crate::graph::Graph;
 use crate::kernels::graph::graph_attention;
 use crate::tensor::{DType, HostTensor, Tensor};
 use crate::topology::Network;
+use crate::words::or_none;
 
 /// Its word.
 pub(super) const NAME: &str = "gkat";
@@ -128,7 +129,7 @@ fn batched(network: Network, given: &mut Tensors<'_>, nodes: u32) -> Result<Netw
     if shape.len() != 1 || offsets.last() != Some(&nodes) {
         return Err(given.wrong(
             &format!("`offsets` [g + 1], the last of them the {nodes} nodes"),
-            format!("{shape:?} that ends with {:?}", offsets.last()),
+            format!("{shape:?} that ends with {}", or_none(offsets.last())),
         ));
     }
     graph_attention::blocks(nodes, &offsets)?;

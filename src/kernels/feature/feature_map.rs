@@ -33,6 +33,7 @@ use crate::kernels::laplacian::kernel_matrix::kept;
 use crate::kernels::laplacian::nystrom::slices;
 use crate::kernels::linalg::{matmul, transpose};
 use crate::tensor::{DType, Dims, HostData, Tensor};
+use crate::words::or_none;
 use crate::{params, reference};
 use std::ops::Range;
 
@@ -144,7 +145,7 @@ fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
         return Err(format!("scale and eps are finite and not below 0, got {} and {}", Short(p.scale), Short(p.eps)));
     }
     if d == 0 || products == Some(0) || r == 0 {
-        return Err(format!("wants d, r and rows of the projection ≥ 1, got d = {d}, r = {r}, p = {products:?}"));
+        return Err(format!("wants d, r and rows of the projection ≥ 1, got d = {d}, r = {r}, p = {}", or_none(products)));
     }
     if p.map >= FAVOR && products.is_none() {
         return Err("maps 3 to 5 need `projection` [p, d]".into());

@@ -197,7 +197,7 @@ pub(super) fn run(args: &Args) -> Outcome {
                 false => Photo::open(path)?,
             };
             let grid =
-                TokenGrid::plan(photo.size(), args.stride.min(MAX_PATCH), args.stride, args.max_tokens)?;
+                TokenGrid::plan(photo.size(), args.stride.clamp(1, MAX_PATCH), args.stride, args.max_tokens)?;
             (photo, grid, args.at.clone())
         }
         (None, Some(cells)) => {

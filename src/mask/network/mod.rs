@@ -25,7 +25,7 @@ use crate::topology::Network;
 
 pub use diffusion::{Diffusion, GridArrays, GridTensors, diffuse_on_grid};
 pub use sampled::SampledWalks;
-pub use spec::{GraphSpec, MadeMask, NetworkMask, NetworkMaskSpec, Tokens};
+pub use spec::{GraphSpec, LEAST_RTOL, MadeMask, NetworkMask, NetworkMaskSpec, Tokens};
 pub use steps::Steps;
 pub use walks::WalkKernel;
 

@@ -17,7 +17,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read as _, Seek as _, Write};
 use std::path::{Path, PathBuf};
 
-use crate::whole_file::{check_target as check_file, write_whole};
+use crate::whole_file::{check_target as check_file, open_input, write_whole};
 use crate::words::{counted, told};
 use element::{c_from_fortran, write_blocks};
 
@@ -288,7 +288,7 @@ impl Format {
 
     /// Opens a file and checks by its first bytes that the suffix tells the truth.
     fn open(self, path: &Path) -> Result<BufReader<File>, ArrayProblem> {
-        let mut file = File::open(path).map_err(ArrayProblem::Read)?;
+        let mut file = open_input(path).map_err(ArrayProblem::Read)?;
         let mut head = Vec::new();
         (&file).take(9).read_to_end(&mut head).map_err(ArrayProblem::Read)?;
         file.rewind().map_err(ArrayProblem::Read)?;

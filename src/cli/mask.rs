@@ -52,7 +52,8 @@ pub(super) struct Args {
     #[arg(long, value_parser = super::map::parse_pixel, required = true)]
     at: Vec<UVec2>,
     /// Graph under such a mask: image[:sensitivity=8,reach=8,cut=0], grid4, grid8, torus4, torus8, or a FILE whose nodes are the
-    /// tokens; a tree takes a FILE's weights as lengths [default: image]
+    /// tokens, edge lists with [:numbering=zero|one|names,directed,nodes=…] behind it where they need it; a tree takes a FILE's weights as
+    /// lengths [default: image]
     #[arg(long)]
     graph: Option<GraphSpec>,
     /// Distance of neighbouring tokens in pixels; 1 makes each pixel a token, as far as --max-tokens allows

@@ -85,6 +85,16 @@ fn a_row_of_a_mask_colours_the_nodes() {
     refused(&["--out", "x.png", "--mask", "steps:p=2", "--node", "34"], &["--node 34", "0 to 33"]);
     refused(&["--out", "x.png", "--mask", "steps:p=2", "--node", "-1"], &["--node"]);
     refused(&["--out", "x.txt"], &["x.txt", ".png"]);
+    // What edge lists do not say themselves has no meaning for other files.
+    let mesh = asset("icosphere.obj");
+    for (option, named) in [
+        (&["--numbering", "names"][..], "numbering=names"),
+        (&["--directed"], "directed"),
+        (&["--nodes", "9"], "nodes=9"),
+        (&["--numbering", "zero"], "zero"),
+    ] {
+        folder.run(&[&["graph", mesh.as_str()], option].concat()).refused(&["icosphere.obj", named, "leave"]);
+    }
     refused(&["--out", "none/x.png"], &["none"]);
     refused(&["--out", "x.png", "--size", "0"], &["--size 0", "8192"]);
     refused(&["--out", "x.png", "--mask", "diffusion:t=-1", "--node", "0"], &["t"]);

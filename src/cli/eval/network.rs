@@ -136,8 +136,8 @@ pub(super) fn network(args: &Args, given: &mut Tensors<'_>, tokens: u32) -> Resu
              [m]) among the inputs",
             given.what
         ))),
-        (Some(GraphSpec::File(path)), false) => {
-            let options = Options { directed: args.directed, ..Options::default() };
+        (Some(GraphSpec::File { path, options }), false) => {
+            let options = Options { directed: options.directed || args.directed, ..*options };
             let network = read(path, &options)?.network;
             if network.nodes() == tokens as usize {
                 return Ok(network);

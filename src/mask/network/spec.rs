@@ -8,7 +8,8 @@
 //! tree:rate=0.2                              tree:profile=inverse,size=8           along a spanning tree
 //! spd:profile=exp,size=8[,hops=16]           by steps along edges, cut off after hops
 //!
-//! image[:sensitivity=8,reach=8,cut=0]    grid4    grid8    torus4    torus8    FILE
+//! image[:sensitivity=8,reach=8,cut=0]    grid4    grid8    torus4    torus8
+//! FILE[:numbering=zero|one|names,directed,nodes=9]                                 the options are for edge lists
 //! ```
 //!
 //! Weights say how strongly nodes are joined, to all masks but `tree`: that takes a FILE's weights as lengths, and an image's colour
@@ -21,6 +22,7 @@ use crate::mask::operator::{MaskOperator, SharedMask};
 use crate::mask::{GridHeat, Profile, ShortestPath, TreeMask, TreePath};
 use crate::numbers::Short;
 use crate::topology::build::{Extreme, Picture, Reach, grid, spanning_forest, torus};
+use crate::topology::declared::{Numbering, Options as Declared};
 use crate::topology::kernel::Normalisation;
 use crate::topology::{Laplacian, Network};
 use crate::words::closest;
@@ -120,7 +122,12 @@ pub enum GraphSpec {
     /// The same, with borders joined.
     Torus(Reach),
     /// A file whose nodes are the tokens.
-    File(PathBuf),
+    File {
+        /// Where it is.
+        path: PathBuf,
+        /// What it does not say itself, where it is an edge list.
+        options: Declared,
+    },
 }
 
 impl Default for GraphSpec {
@@ -197,8 +204,8 @@ impl GraphSpec {
             }
             Self::Grid(reach) => grid(&sides, *reach),
             Self::Torus(reach) => torus(&sides, *reach),
-            Self::File(path) => {
-                let network = from_file(path)?;
+            Self::File { path, options } => {
+                let network = from_file(path, options)?;
                 if network.nodes() != tokens.rows * tokens.cols {
                     return Err(Error::value(
                         format!("nodes of {}", path.display()),
@@ -221,18 +228,18 @@ impl GraphSpec {
     fn on_grid(&self) -> Option<Reach> {
         match self {
             Self::Image { reach, .. } | Self::Grid(reach) => Some(*reach),
-            Self::Torus(_) | Self::File(_) => None,
+            Self::Torus(_) | Self::File { .. } => None,
         }
     }
 }
 
 #[cfg(feature = "cli")]
-fn from_file(path: &std::path::Path) -> Result<Network> {
-    crate::topology::read::read(path, &crate::topology::read::Options::default()).map(|loaded| loaded.network)
+fn from_file(path: &std::path::Path, options: &Declared) -> Result<Network> {
+    crate::topology::read::read(path, options).map(|loaded| loaded.network)
 }
 
 #[cfg(not(feature = "cli"))]
-fn from_file(path: &std::path::Path) -> Result<Network> {
+fn from_file(path: &std::path::Path, _: &Declared) -> Result<Network> {
     let remedy = "build with the feature `cli`, or make the network yourself";
     Err(Error::value(format!("network file {}", path.display()), "a reader", "none", remedy))
 }
@@ -448,7 +455,10 @@ impl fmt::Display for GraphSpec {
             }
             Self::Grid(reach) => write!(f, "grid{}", number(reach)),
             Self::Torus(reach) => write!(f, "torus{}", number(reach)),
-            Self::File(path) => write!(f, "{}", path.display()),
+            Self::File { path, options } if *options == Declared::default() => {
+                write!(f, "{}", path.display())
+            }
+            Self::File { path, options } => write!(f, "{}:{options}", path.display()),
         }
     }
 }
@@ -653,6 +663,33 @@ impl FromStr for NetworkMaskSpec {
     }
 }
 
+/// A file with what stands behind its last colon, unless that is a part of its name.
+fn file_of(text: &str) -> Result<GraphSpec> {
+    let (path, words) = match text.rsplit_once(':') {
+        Some((path, words)) if words.split(',').any(|word| word == "directed" || word.contains('=')) => {
+            (path, words)
+        }
+        _ => (text, ""),
+    };
+    let mut options = Declared::default();
+    let directed = |word: &&str| word.trim() == "directed";
+    options.directed = words.split(',').any(|word| directed(&word));
+    let rest: Vec<&str> = words.split(',').filter(|word| !directed(word)).collect();
+    let rest = rest.join(",");
+    let mut o = Options::of(path, &rest, "streets.csv:numbering=names,directed,nodes=9")?;
+    if let Some(word) = o.take("numbering") {
+        let names = Numbering::ALL.map(|(name, _)| name).join(", ");
+        let found = Numbering::ALL.iter().find(|(name, _)| *name == word);
+        options.numbering = found.ok_or_else(|| o.error("numbering", format!("one of {names}"), word))?.1;
+    }
+    if let Some(text) = o.take("nodes") {
+        let number = text.parse::<usize>().ok();
+        options.nodes = Some(number.ok_or_else(|| o.error("nodes", "a whole number", text))?);
+    }
+    o.end("numbering=…, directed, nodes=…")?;
+    Ok(GraphSpec::File { path: path.into(), options })
+}
+
 impl FromStr for GraphSpec {
     type Err = Error;
 
@@ -682,7 +719,7 @@ impl FromStr for GraphSpec {
         }
         // A slip in a name has no dot; files of networks are told apart by their suffix.
         if text.contains(['.', '/', '\\']) {
-            return Ok(Self::File(text.into()));
+            return file_of(text);
         }
         let known = "image[:sensitivity=…,reach=4|8,cut=…], grid4, grid8, torus4, torus8, or a file";
         Err(Error::value("graph", known, text, "files are told by their suffix, such as streets.graphml"))
@@ -720,6 +757,9 @@ mod tests {
             "grid4",
             "torus8",
             "a/b.mtx",
+            "c.csv:numbering=names",
+            "c:/d.csv:numbering=one,directed,nodes=9",
+            "e.csv:f",
         ] {
             assert_eq!(text.parse::<GraphSpec>().expect(text).to_string(), text);
         }
@@ -756,9 +796,15 @@ mod tests {
             let message = text.parse::<NetworkMaskSpec>().expect_err(text).to_string();
             assert!(message.contains(named), "{text}: {message}");
         }
-        for (text, named) in
-            [("grid6", "torus8"), ("image:reach=6", "4 or 8"), ("image:sensitivity=-1", "from 0")]
-        {
+        for (text, named) in [
+            ("grid6", "torus8"),
+            ("image:reach=6", "4 or 8"),
+            ("image:sensitivity=-1", "from 0"),
+            ("a.csv:numbering=two", "zero, one, names"),
+            ("a.csv:nodes=many", "whole number"),
+            ("a.csv:numbring=one", "numbering=…, directed"),
+            ("a.csv:directed,way=1", "numbering=…, directed"),
+        ] {
             let message = text.parse::<GraphSpec>().expect_err(text).to_string();
             assert!(message.contains(named), "{text}: {message}");
         }

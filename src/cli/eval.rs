@@ -7,7 +7,7 @@ mod network;
 mod position;
 
 use super::on_graph::AnyMask;
-use super::{Failure, Outcome, notice, open_device, print_line};
+use super::{Failure, Outcome, notice, print_line};
 use crate::arrays::{self, Array, ArrayData};
 use crate::graph::Graph;
 use crate::kernel::{Access, KernelSpec, Number, OnWgpu, Port, Role};
@@ -64,7 +64,7 @@ pub(super) struct Args {
     /// Where the outputs go: .npz, .npy (one output) or .safetensors
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Take inputs that hold NaN or infinities
+    /// Take inputs that hold NaN or infinities, and results that do where those of the f64 reference do not
     #[arg(long)]
     allow_nonfinite: bool,
     /// Take weights below 0, decays outside 0 to 1 and segments that overlap, for whatever they may mean
@@ -440,32 +440,20 @@ fn evaluate(
         });
     }
     graph.pass_bytes(spec, &params, &tensors)?;
-    for (port, tensor) in spec.ports.iter().zip(&tensors) {
-        if let (Access::Write, Some(tensor)) = (port.access, tensor) {
-            graph.output(*tensor)?;
-        }
-    }
-    let backend = open_device(&args.device)?;
-    let mut program = backend.compile(&graph)?;
-    for (tensor, input) in tensors.iter().zip(&inputs) {
-        if let (Some(tensor), Some(input)) = (tensor, input) {
-            program.write(*tensor, input)?;
-        }
-    }
-    let timings = program.run()?;
-    notice(format_args!(
-        "{} on {}: {:.3} ms, shader compilation included",
-        spec.name,
-        backend.info().name,
-        1e3 * timings.wall_seconds
-    ));
-    let mut outputs = BTreeMap::new();
-    for (port, tensor) in spec.ports.iter().zip(&tensors) {
-        if let (Access::Write, Some(tensor)) = (port.access, tensor) {
-            outputs.insert(port.name.to_string(), array_of(&program.read(*tensor)?));
-        }
-    }
-    Ok(outputs)
+    let given: Vec<_> = tensors
+        .iter()
+        .zip(&inputs)
+        .filter_map(|(tensor, input)| Some(((*tensor)?, input.as_ref()?)))
+        .collect();
+    let written: Vec<_> = spec
+        .ports
+        .iter()
+        .zip(&tensors)
+        .filter(|(port, _)| port.access == Access::Write)
+        .filter_map(|(port, tensor)| Some((port.name, (*tensor)?)))
+        .collect();
+    let results = network::run(spec.name, args, &mut graph, &given, &written)?;
+    Ok(written.iter().zip(&results).map(|((name, _), result)| (name.to_string(), array_of(result))).collect())
 }
 
 fn array_of(tensor: &HostTensor) -> Array {

@@ -244,3 +244,30 @@ fn numbers_that_mean_nothing_are_refused_with_port_and_element() {
     decaying.retain(|(name, _)| *name != "table");
     run("causal_attention", &decaying, &[]).refused(&["element 0", "`decay`", "from 0 to 1"]);
 }
+
+/// Numbers that pass the range of f32 on their way are no result, unless they are asked for.
+#[test]
+fn results_beyond_f32_are_refused() {
+    let folder = Folder::new("beyond-f32");
+    let devices = folder.run(&["devices", "--json"]).done().json()["devices"].as_array().map_or(0, Vec::len);
+    let entries = [("x", f32s(&[4, 1], &[3e38, 3e38, 1.0, 2.0]))];
+    let arrays = entries.into_iter().map(|(name, array)| (name.to_string(), array)).collect();
+    arrays::write(folder.at("in.npz"), &arrays).expect("arrays are written");
+    let base = ["eval", "none", "--inputs", "in.npz", "--out", "y.npz"];
+    // The reference has room for them.
+    folder.run(&[&base[..], &["--device", "cpu"]].concat()).done();
+    match &arrays::read(folder.at("y.npz")).expect("a result")["y"].data {
+        ArrayData::F64(y) => assert!(y.iter().all(|y| (*y - 6e38).abs() < 1e33), "{y:?}"),
+        other => panic!("{}", other.dtype()),
+    }
+    fs::remove_file(folder.at("y.npz")).expect("a result");
+    if devices < 2 {
+        eprintln!("no adapter but the reference: how it refuses is tested beside the code");
+        return;
+    }
+    let run = folder.run(&[&base[..], &["--device", "0"]].concat());
+    run.refused(&["none", "element 0 of `y`", "6e38", "greatest of f32", "--allow-nonfinite"]);
+    assert!(!folder.0.join("y.npz").exists());
+    let run = folder.run(&[&base[..], &["--device", "0", "--allow-nonfinite"]].concat()).done();
+    assert!(run.stderr.contains("not finite"), "{}", run.all());
+}

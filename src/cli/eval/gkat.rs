@@ -106,9 +106,15 @@ pub(super) fn evaluate(
     });
     let model = Gkat { layers: vec![Layer { scores, value }], readout };
     let made = model.record(&mut graph, nodes, &pairs)?;
-    let outputs: Vec<Tensor> = made.layers.iter().copied().chain(made.logits).collect();
+    let outputs: Vec<(&str, Tensor)> =
+        ["y", "logits"].into_iter().zip(made.layers.iter().copied().chain(made.logits)).collect();
     let results = network::run(&given.what, args, &mut graph, &inputs, &outputs)?;
-    Ok(["y", "logits"].into_iter().zip(results).collect())
+    Ok(outputs.iter().map(|(name, _)| *name).zip(results).collect())
+}
+
+/// Whether arrays ask for a readout, the second result.
+pub(super) fn has_readout(has: impl Fn(&str) -> bool) -> bool {
+    has("readout") || has("bias")
 }
 
 /// A vector per head as a column `[1, h, w, 1]`.

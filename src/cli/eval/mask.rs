@@ -228,7 +228,7 @@ pub(super) fn evaluate(mask: &AnyMask, args: &Args, given: &mut Tensors<'_>) -> 
             placed.attention(&mut graph, (q, k, v))?
         }
     };
-    let mut outputs = network::run(&given.what, args, &mut graph, &inputs, &[y])?;
+    let mut outputs = network::run(&given.what, args, &mut graph, &inputs, &[("y", y)])?;
     outputs.pop().ok_or_else(|| Failure(format!("{}: no result came back; report this", given.what)))
 }
 

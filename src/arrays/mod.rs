@@ -228,6 +228,19 @@ pub fn check_target(path: impl AsRef<Path>) -> Result<(), ArrayError> {
     checked().map_err(|fault| fault.at(path))
 }
 
+/// Refuses a file that [`write()`] would refuse for so many arrays: `.npy` holds one.
+///
+/// Errors: [`ArrayProblem::NotSingle`], [`ArrayProblem::Suffix`].
+pub fn check_count(path: impl AsRef<Path>, arrays: usize) -> Result<(), ArrayError> {
+    let path = path.as_ref();
+    let problem = match Format::of(path) {
+        Ok(Format::Npy) if arrays != 1 => ArrayProblem::NotSingle(arrays),
+        Ok(_) => return Ok(()),
+        Err(problem) => problem,
+    };
+    Err(Fault::from(problem).at(path))
+}
+
 /// An error on its way up to where the path is known.
 #[derive(Debug)]
 struct Fault {

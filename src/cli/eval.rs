@@ -129,7 +129,7 @@ enum Meant {
 /// Runs the subcommand.
 pub(super) fn run(args: &Args) -> Outcome {
     if args.list {
-        return list();
+        return list(args.name.as_deref());
     }
     if let Some(name) = &args.describe {
         return match (find(name), mask::kind_of(name)) {
@@ -164,6 +164,8 @@ pub(super) fn run(args: &Args) -> Outcome {
         return Err(Failure(format!("{name}: {option} has no meaning for {kind}; leave it out")));
     }
     let arrays = arrays::read(inputs)?;
+    // Before any work: a .npy file has no room for a second result.
+    arrays::check_count(out, outputs_of(&meant, &arrays))?;
     let outputs = match meant {
         Meant::Kernel(spec) => evaluate(spec, args, &arrays)?,
         Meant::Position(spec) => position::evaluate(&spec, args, &arrays)?,
@@ -187,12 +189,27 @@ pub(super) fn run(args: &Args) -> Outcome {
     Ok(())
 }
 
-fn list() -> Outcome {
+/// How many arrays a run gives.
+fn outputs_of(meant: &Meant, arrays: &BTreeMap<String, Array>) -> usize {
+    match meant {
+        Meant::Kernel(spec) => spec.ports.iter().filter(|port| port.access == Access::Write).count(),
+        Meant::Position(_) => 2,
+        Meant::Mask(_) => 1,
+        Meant::Layer(_) => 1 + usize::from(gkat::has_readout(|name| arrays.contains_key(name))),
+    }
+}
+
+/// Everything whose name holds the word.
+fn list(word: Option<&str>) -> Outcome {
     let kernels = KERNELS.iter().map(|k| (k.name, k.formula.to_string()));
     let masks = mask::KINDS.iter().map(|m| (m.name, format!("{}, the mask {}", m.formula, m.words)));
     let layers = [(gkat::NAME, gkat::FORMULA.to_string())];
     let codes = position::listed().map(|(name, formula)| (name, formula.to_string()));
-    let rows: Vec<_> = kernels.chain(masks).chain(layers).chain(codes).collect();
+    let all = kernels.chain(masks).chain(layers).chain(codes);
+    let rows: Vec<_> = all.filter(|(name, _)| word.is_none_or(|word| name.contains(word))).collect();
+    if let (Some(word), true) = (word, rows.is_empty()) {
+        return Err(unknown(word));
+    }
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     rows.iter().try_for_each(|(name, formula)| print_line(&format!("{name:width$}  {formula}")))
 }

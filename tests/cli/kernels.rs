@@ -170,6 +170,20 @@ fn bad_arrays_are_refused_in_one_line() {
     folder.run(&[&base[..], &["nowhere/out.npz"]].concat()).refused(&["nowhere"]);
     folder.run(&[&base[..], &["out.csv"]].concat()).refused(&["out.csv", "suffix"]);
     assert_eq!(folder.names(), names, "nothing half-written is left");
+    // Two results do not go into one array, which is known before any work.
+    let outputs = KERNELS.iter().find(|k| k.name == "exact_attention").expect("a kernel").ports.iter();
+    assert!(outputs.filter(|p| p.access == wgattn::kernel::Access::Write).count() > 1);
+    let run = folder.run(&[
+        "eval",
+        "exact_attention",
+        "--inputs",
+        "good.npz",
+        "--device",
+        "cpu",
+        "--out",
+        "two.npy",
+    ]);
+    run.refused(&["two.npy", "one array"]);
     let taken = [
         "eval",
         "matmul",

@@ -75,7 +75,7 @@ pub(super) fn evaluate(
         false => [("query", given.take("query", weights)?), ("key", given.take("key", weights)?)],
         true => [("left", column(given, "left")?), ("right", column(given, "right")?)],
     };
-    let readout = match given.has("readout") || given.has("bias") {
+    let readout = match has_readout(|name| given.has(name)) {
         false => None,
         true => {
             let weights = given.take("readout", &["b", "h", "i", "k"])?;

@@ -11,6 +11,7 @@
 //! without edges itself. Source: Choromanski et al., arXiv 2107.07999, section 4; method: topological masking, 2.5.
 
 mod diffusion;
+mod room;
 mod sampled;
 mod spec;
 mod steps;

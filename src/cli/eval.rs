@@ -22,6 +22,21 @@ use network::Tensors;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+/// Options of a run, which lists and descriptions do not look at.
+const RUNS: [&str; 11] = [
+    "inputs",
+    "params",
+    "dims",
+    "graph",
+    "directed",
+    "grid",
+    "transposed",
+    "device",
+    "out",
+    "allow_nonfinite",
+    "unchecked",
+];
+
 /// Arguments of `wgattn eval`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -29,11 +44,11 @@ pub(super) struct Args {
     /// code such as spe-sine:sinusoids=5,realizations=64
     #[arg(required_unless_present_any = ["list", "describe"])]
     name: Option<String>,
-    /// List everything that can be run
-    #[arg(long)]
+    /// List everything that can be run, or what has NAME in its name
+    #[arg(long, conflicts_with_all = RUNS)]
     list: bool,
     /// Print formula, source, ports and parameters of one
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["name", "list"], conflicts_with_all = RUNS)]
     describe: Option<String>,
     /// Arrays by port name: .npz or .safetensors
     #[arg(long)]

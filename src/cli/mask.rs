@@ -60,10 +60,10 @@ pub(super) struct Args {
     #[arg(long)]
     graph: Option<GraphSpec>,
     /// Distance of neighbouring tokens in pixels; 1 makes each pixel a token, as far as --max-tokens allows
-    #[arg(long, default_value_t = DEFAULT_STRIDE)]
+    #[arg(long, default_value_t = DEFAULT_STRIDE, conflicts_with = "grid")]
     stride: u32,
     /// Most tokens; larger pictures are reduced first
-    #[arg(long, default_value_t = DEFAULT_MAX_TOKENS)]
+    #[arg(long, default_value_t = DEFAULT_MAX_TOKENS, conflicts_with = "grid")]
     max_tokens: usize,
     /// Picture to write
     #[arg(long, default_value = "mask.png")]

@@ -21,6 +21,16 @@ fn every_kernel_is_listed_and_described() {
         assert!(text.contains(kernel.formula) && text.contains(kernel.source), "{text}");
     }
     folder.run(&["eval", "--describe", "matmull"]).refused(&["matmull", "did you mean matmul"]);
+    // A list of what has a word in its name; options of a run have no meaning there.
+    let some = folder.run(&["eval", "--list", "tree"]).done().stdout;
+    assert!(
+        some.lines().count() > 3
+            && some.lines().all(|line| line.split(' ').next().is_some_and(|w| w.contains("tree"))),
+        "{some}"
+    );
+    folder.run(&["eval", "--list", "zzz"]).refused(&["zzz"]);
+    folder.run(&["eval", "--list", "--out", "y.npz"]).refused(&["--list", "--out"]);
+    folder.run(&["eval", "causal", "--describe", "tree"]).refused(&["--describe"]);
     folder.run(&["eval", "zzz", "--inputs", "x.npz", "--out", "y.npz"]).refused(&["zzz", "--list"]);
     folder.run(&["eval", "matmul"]).refused(&["--inputs", "--out"]);
     folder.run(&["eval"]).refused(&["NAME"]);

@@ -6,7 +6,8 @@
 use super::Failure;
 use crate::topology::read::Loaded;
 use crate::topology::{Network, layout};
-use crate::vision::overlay::{OverlayOptions, ValueScale, text, with_bar};
+use crate::vision::letters;
+use crate::vision::overlay::{OverlayOptions, ValueScale, with_bar};
 use image::{Rgb, RgbImage};
 use tiny_skia::{Color, FillRule, LineCap, Paint, Path, PathBuilder, Pixmap, Stroke, Transform};
 
@@ -31,7 +32,8 @@ pub(super) struct Row<'a> {
     pub(super) weights: &'a [f32],
 }
 
-/// Draws a network `size` pixels wide and high, with a bar of colours beside it where a row is given; notices say what is not finite.
+/// Draws a network `size` pixels wide and high, with a bar of colours beside it where a row is given; notices say what is not finite, what is left
+/// out, and which letters the fonts lack.
 ///
 /// Errors: a size that no picture has.
 pub(super) fn draw(
@@ -80,7 +82,7 @@ pub(super) fn draw(
     let mut picture = RgbImage::from_raw(size, size, pixels)
         .ok_or_else(|| Failure("picture: pixels and size disagree; report this".into()))?;
     if n <= NAMED {
-        names(&mut picture, loaded, &places, radius);
+        names(&mut picture, loaded, &places, radius, notices);
     }
     Ok(match scale {
         Some(scale) => {
@@ -219,28 +221,38 @@ fn dot(canvas: &mut Pixmap, (x, y): (f32, f32), radius: f32, colour: [u8; 3]) {
 }
 
 /// What nodes are called, to the right of their dots on a paper of their own.
-fn names(picture: &mut RgbImage, loaded: &Loaded, places: &[Place], radius: f32) {
-    let scale = (picture.width() / 450).max(1);
+fn names(picture: &mut RgbImage, loaded: &Loaded, places: &[Place], radius: f32, notices: &mut Vec<String>) {
+    let scale = (picture.width() / 450).max(1) as f32;
+    let high = 14.0 * scale;
+    let mut lacking = Vec::new();
     for (i, place) in places.iter().enumerate() {
         let mut name = loaded.names.get(i).cloned().unwrap_or_else(|| i.to_string());
         if name.chars().count() > LETTERS {
-            name = name.chars().take(LETTERS - 2).chain("..".chars()).collect();
+            name = name.chars().take(LETTERS - 1).chain(['…']).collect();
         }
-        let wide = 8 * scale * name.chars().count() as u32;
-        let right = place.x + radius + 3.0 * scale as f32;
+        lacking.extend(letters::lacking(&name));
+        let wide = letters::width(&name, high);
+        let right = place.x + radius + 3.0 * scale;
         // Left of the dot where the paper ends.
-        let left = if right + wide as f32 > picture.width() as f32 {
-            place.x - radius - 3.0 * scale as f32 - wide as f32
-        } else {
-            right
-        };
-        let (left, top) = (left.max(0.0) as u32, (place.y - 4.0 * scale as f32).max(0.0) as u32);
-        for y in top.saturating_sub(scale)..(top + 9 * scale).min(picture.height()) {
-            for x in left.saturating_sub(scale)..(left + wide + scale).min(picture.width()) {
+        let left =
+            if right + wide > picture.width() as f32 { place.x - radius - 3.0 * scale - wide } else { right };
+        let (left, top) = (left.max(0.0), (place.y - 0.5 * high).max(0.0));
+        for y in top as u32..((top + high) as u32).min(picture.height()) {
+            for x in (left - scale).max(0.0) as u32..((left + wide + scale) as u32).min(picture.width()) {
                 let pixel = picture.get_pixel_mut(x, y);
                 *pixel = Rgb(pixel.0.map(|c| c / 4 + 191));
             }
         }
-        text(picture, left, top, scale, &name);
+        letters::write(picture, (left, top), high, &name, INK);
+    }
+    lacking.sort_unstable();
+    lacking.dedup();
+    if !lacking.is_empty() {
+        let list: Vec<String> = lacking.iter().map(char::to_string).collect();
+        notices.push(format!(
+            "names have letters that the fonts lack, drawn as {}: {}",
+            letters::LACKING,
+            list.join(" ")
+        ));
     }
 }

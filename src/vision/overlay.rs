@@ -7,13 +7,13 @@ use crate::words::{counted, plain};
 use std::io::{Cursor, Write as _};
 use std::path::{Path, PathBuf};
 
-use font8x8::legacy::BASIC_LEGACY;
 use glam::{DVec2, IVec2, UVec2};
 use image::{ImageFormat, Rgb, RgbImage};
 use rayon::prelude::*;
 
 use super::grid::TokenGrid;
 use super::image::Photo;
+use super::letters;
 
 pub use super::palette::{NOT_FINITE_COLOUR, Palette};
 
@@ -401,28 +401,33 @@ struct Layout {
     /// Numbers from the top of the bar down.
     labels: Vec<String>,
     has_gaps: bool,
-    /// Canvas pixels per font pixel.
+    /// Grows with the picture, 1 for small ones.
     text_scale: u32,
 }
 
 impl Layout {
-    const FONT: u32 = 8;
+    /// Pixels between things at scale 1.
+    const UNIT: u32 = 8;
+    /// Height of a line of text in those.
+    const LINE: f32 = 1.5;
     const GAP_LABEL: &'static str = "no value";
 
     fn of(drawn: UVec2, labels: Vec<String>, has_gaps: bool) -> Self {
         let text_scale = (f64::from(drawn.max_element()) / 300.0).round().clamp(1.0, 5.0) as u32;
-        let unit = Self::FONT * text_scale;
-        let gap_label = if has_gaps { Self::GAP_LABEL.len() } else { 0 };
-        let chars = labels.iter().map(String::len).max().unwrap_or(0).max(gap_label) as u32;
+        let unit = Self::UNIT * text_scale;
+        let gap_label = has_gaps.then_some(Self::GAP_LABEL);
+        let widths = labels.iter().map(String::as_str).chain(gap_label);
+        let widest = widths.map(|words| letters::width(words, Self::LINE * unit as f32)).fold(0.0, f32::max);
         // Margin, bar, tick and margin; the text; margin.
-        let bar_width = unit + (unit + unit / 2) + unit + unit * chars + unit / 2;
+        let bar_width = unit + (unit + unit / 2) + unit + widest.ceil() as u32 + unit / 2;
         let least_height = unit * 2 * (labels.len() as u32 + 3);
         let canvas = UVec2::new(drawn.x + bar_width, drawn.y.max(least_height));
         Self { canvas, drawn, labels, has_gaps, text_scale }
     }
 
     fn colour_bar(&self, picture: &mut RgbImage, scale: &ValueScale) {
-        let unit = Self::FONT * self.text_scale;
+        let unit = Self::UNIT * self.text_scale;
+        let height_of_text = Self::LINE * unit as f32;
         let left = self.drawn.x + unit;
         let width = unit + unit / 2;
         let top = unit;
@@ -440,14 +445,16 @@ impl Layout {
             let t = tick as f64 / (self.labels.len() - 1) as f64;
             let y = top + ((f64::from(height - line)) * t).round() as u32;
             fill(picture, left + width, y, unit / 2, line, INK);
-            let text_top = y.saturating_sub(unit / 2);
-            text(picture, left + width + unit, text_top, self.text_scale, label);
+            let beside = ((left + width + unit) as f32, (y as f32 - 0.5 * height_of_text).max(0.0));
+            letters::write(picture, beside, height_of_text, label, INK);
         }
         if self.has_gaps {
             let y = self.canvas.y - unit - unit / 2;
             fill(picture, left, y, width, unit, NOT_FINITE_COLOUR);
             outline(picture, left, y, width, unit, line);
-            text(picture, left + width + unit, y, self.text_scale, Self::GAP_LABEL);
+            let middle = y as f32 + 0.5 * (unit as f32 - height_of_text);
+            let beside = ((left + width + unit) as f32, middle);
+            letters::write(picture, beside, height_of_text, Self::GAP_LABEL, INK);
         }
     }
 }
@@ -505,18 +512,6 @@ fn outline(picture: &mut RgbImage, left: u32, top: u32, width: u32, height: u32,
     fill(picture, left, top + height - line, width, line, INK);
     fill(picture, left, top, line, height, INK);
     fill(picture, left + width - line, top, line, height, INK);
-}
-
-/// ASCII text with the 8 × 8 font; bit 0 of a font row is its left pixel.
-pub(crate) fn text(picture: &mut RgbImage, left: u32, top: u32, scale: u32, words: &str) {
-    for (at, c) in (0u32..).zip(words.chars()) {
-        let glyph = BASIC_LEGACY.get(c as usize).copied().unwrap_or([0x7e; 8]);
-        for (row, bits) in (0u32..).zip(glyph) {
-            for column in (0..8u32).filter(|column| bits >> column & 1 == 1) {
-                fill(picture, left + (at * 8 + column) * scale, top + row * scale, scale, scale, INK);
-            }
-        }
-    }
 }
 
 /// Grey of equal luma, a little compressed so that the map's colours stay clear on black and on white.

@@ -74,6 +74,11 @@ fn a_row_of_a_mask_colours_the_nodes() {
     assert_eq!(report["node"], 0);
     let unknown = [&["graph", &bridges], &by_name[..], &["--node", "Kneip"]].concat();
     folder.run(&unknown).refused(&["--node Kneip", "a name such as \"Kneiphof\""]);
+    // Letters beyond ASCII are drawn; what no font has is told, once.
+    fs::write(folder.at("places.csv"), "Königsberg,Łódź\nŁódź,東京\n東京,京都\n").expect("a file");
+    let run = folder.run(&["graph", "places.csv", "--numbering", "names", "--out", "places.png"]).done();
+    assert!(run.stderr.contains("letters that the fonts lack, drawn as ?: 京 東 都"), "{}", run.all());
+    assert_eq!(run.stderr.lines().count(), 1, "{}", run.all());
     draw(&[&asset("icosphere.obj"), "--out", "solid.png", "--mask", "tree:rate=0.3", "--node", "7"]);
     fs::write(folder.at("one-way.csv"), "0,1\n1,2\n2,0\n").expect("a file");
     draw(&["one-way.csv", "--directed", "--out", "one-way.png", "--mask", "steps:p=1", "--node", "0"]);

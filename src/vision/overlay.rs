@@ -173,9 +173,12 @@ impl Overlay {
                 pixel.copy_from_slice(&colour);
             }
         });
-        for &query in queries {
-            let at = ((query.as_dvec2() + 0.5) / photo_per_drawn).floor().as_ivec2();
-            mark(&mut picture, at, drawn, layout.text_scale);
+        let scale_of_mark = layout.text_scale;
+        let hidden = Hidden { map, cols, tokens_per_drawn: photo_per_drawn * token_per_photo };
+        let places: Vec<IVec2> =
+            queries.iter().map(|q| ((q.as_dvec2() + 0.5) / photo_per_drawn).floor().as_ivec2()).collect();
+        for (at, around) in places.iter().zip(hidden.around(&places, Mark::reach(scale_of_mark))) {
+            mark(&mut picture, *at, drawn, &Mark::new(scale_of_mark, around));
         }
         layout.colour_bar(&mut picture, &scale);
         Ok(Self { picture, palette: scale.palette, range: (scale.low, scale.high), notices })
@@ -468,14 +471,81 @@ fn number(value: f64, largest: f64) -> String {
     if (0.095..1000.0).contains(&largest) { format!("{value:.2}") } else { format!("{value:.1e}") }
 }
 
-/// Ring and cross around the query, black under white so that it shows on any colour; cut at the photograph's edge.
-fn mark(picture: &mut RgbImage, at: IVec2, drawn: UVec2, text_scale: u32) {
-    let unit = f64::from(text_scale) + 1.0;
-    let (radius, arm, gap, reach) = (5.0 * unit, 8.5 * unit, 2.0 * unit, (9.5 * unit).ceil() as i32);
+/// What of a map a mark would hide.
+struct Hidden<'a> {
+    map: &'a [f32],
+    cols: usize,
+    tokens_per_drawn: DVec2,
+}
+
+impl Hidden<'_> {
+    /// Share of the largest magnitude that is to be seen.
+    const SEEN: f32 = 0.02;
+    /// Share of what is to be seen near a query that its mark may hide.
+    const MOST: f64 = 0.3;
+
+    /// For every query, how many drawn pixels what there is to see reaches around it, where a mark of this `reach` would hide too much of it.
+    /// Each token counts for the query that it is nearest to.
+    fn around(&self, queries: &[IVec2], reach: f64) -> Vec<Option<f64>> {
+        let largest = self.map.iter().filter(|v| v.is_finite()).fold(0.0, |most: f32, v| most.max(v.abs()));
+        let half = 0.5 / self.tokens_per_drawn;
+        if half.min_element() >= reach {
+            // It lies within its own token.
+            return vec![None; queries.len()];
+        }
+        // Tokens under the mark, all tokens, and how far they reach.
+        let mut found = vec![(0_usize, 0_usize, 0.0_f64); queries.len()];
+        for (token, value) in self.map.iter().enumerate() {
+            if largest == 0.0 || !value.is_finite() || value.abs() < Self::SEEN * largest {
+                continue;
+            }
+            let cell = DVec2::new((token % self.cols) as f64, (token / self.cols) as f64);
+            let middle = (cell + 0.5) / self.tokens_per_drawn;
+            let far = |query: &IVec2| (query.as_dvec2() + 0.5 - middle).abs();
+            let nearest = queries.iter().map(|query| far(query).max_element()).enumerate();
+            let Some((query, distance)) = nearest.min_by(|a, b| a.1.total_cmp(&b.1)) else { continue };
+            let (under, all, most) = &mut found[query];
+            *under += usize::from(distance <= reach);
+            *all += 1;
+            *most = most.max((far(&queries[query]) + half).max_element());
+        }
+        let much = |(under, all, _): &(usize, usize, f64)| *under as f64 > Self::MOST * *all as f64;
+        found.iter().map(|found| much(found).then_some(found.2)).collect()
+    }
+}
+
+/// Ring and cross around a query, or four arms that point at it from outside of what there is to see.
+struct Mark {
+    /// Half the width of its lines.
+    unit: f64,
+    /// Radius of the ring, where there is one.
+    radius: Option<f64>,
+    /// Where arms begin and end.
+    arms: (f64, f64),
+}
+
+impl Mark {
+    /// Pixels from the middle to the end of the usual one.
+    fn reach(text_scale: u32) -> f64 {
+        9.5 * (f64::from(text_scale) + 1.0)
+    }
+
+    fn new(text_scale: u32, around: Option<f64>) -> Self {
+        let unit = f64::from(text_scale) + 1.0;
+        match around {
+            None => Self { unit, radius: Some(5.0 * unit), arms: (2.0 * unit, 8.5 * unit) },
+            Some(around) => Self { unit, radius: None, arms: (around + 1.5 * unit, around + 8.0 * unit) },
+        }
+    }
+}
+
+/// Draws a mark, black under white so that it shows on any colour; cut at the photograph's edge.
+fn mark(picture: &mut RgbImage, at: IVec2, drawn: UVec2, Mark { unit, radius, arms }: &Mark) {
+    let reach = (arms.1 + unit).ceil() as i32;
     let distance = |p: DVec2| {
-        let ring = (p.length() - radius).abs();
+        let ring = radius.map_or(f64::INFINITY, |radius| (p.length() - radius).abs());
         let bar = |along: f64, across: f64| {
-            let beyond = (along.abs() - arm).max(gap - along.abs()).max(0.0);
+            let beyond = (along.abs() - arms.1).max(arms.0 - along.abs()).max(0.0);
             beyond.hypot(across)
         };
         ring.min(bar(p.x, p.y)).min(bar(p.y, p.x))

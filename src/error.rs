@@ -1,5 +1,6 @@
 //! The crate's one error type: every variant names what failed, where, what was expected and what was found.
 
+use crate::numbers::shortest;
 use crate::tensor::{DType, Shape};
 use crate::words::plural;
 use std::panic::Location;
@@ -26,7 +27,7 @@ pub enum Error {
         at: &'static Location<'static>,
     },
     /// A tensor's element type does not fit a port.
-    #[error("{kernel}: port `{port}` wants {expected:?} elements, got {got:?} ({at})")]
+    #[error("{kernel}: port `{port}` wants {expected} elements, got {got} ({at})")]
     DType {
         /// Kernel whose port was given the tensor.
         kernel: String,
@@ -183,19 +184,55 @@ pub enum Error {
     },
 }
 
+/// A value as errors show it: numbers in their shortest form, `1e300` instead of 301 digits, everything else as it is displayed.
+pub trait Told {
+    /// The words.
+    fn told(&self) -> String;
+}
+
+impl<T: Told + ?Sized> Told for &T {
+    fn told(&self) -> String {
+        (**self).told()
+    }
+}
+
+macro_rules! told {
+    ($form:path: $($kind:ty),+) => {
+        $(impl Told for $kind {
+            fn told(&self) -> String {
+                $form(self)
+            }
+        })+
+    };
+}
+
+told!(ToString::to_string: str, String, bool, u8, u16, u32, u64, usize, i32, i64, isize, Shape, DType);
+told!(shortest: f32, f64);
+
 impl Error {
     /// A parameter out of range: `what` names it, `expected` its range, `remedy` the way out.
     pub fn value(
         what: impl Into<String>,
         expected: impl Into<String>,
-        got: impl ToString,
+        got: impl Told,
         remedy: impl Into<String>,
     ) -> Self {
-        Self::Value {
-            what: what.into(),
-            expected: expected.into(),
-            got: got.to_string(),
-            remedy: remedy.into(),
+        Self::Value { what: what.into(), expected: expected.into(), got: got.told(), remedy: remedy.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_any_size_are_told_in_a_few_letters() {
+        for (got, told) in [(1e300, "1e300"), (-2.5e-9, "-2.5e-9"), (0.5, "0.5"), (f64::NAN, "NaN")] {
+            let message = Error::value("x", "1", got, "correct it").to_string();
+            assert_eq!(message, format!("x: expected 1, got {told}; correct it"));
         }
+        // Counts keep their digits.
+        let message = Error::value("x", "fewer", 12_345_678_u32, "take fewer").to_string();
+        assert!(message.contains("got 12345678;"), "{message}");
     }
 }

@@ -1,6 +1,8 @@
 //! Numbers as people read them, on the command line and in the explorer alike: significant digits instead of decimals,
 //! powers of ten outside of 1e-4 to 1e6, and units that suit the size.
 
+use std::fmt::{Display, LowerExp};
+
 /// A number with so many significant digits and no zeros behind: `0.001`, `12.5`, `3.2e-7`; `NaN`, `∞`.
 pub(crate) fn significant(value: f64, digits: usize) -> String {
     match written(value, digits).split_once('e') {
@@ -20,10 +22,20 @@ pub(crate) fn full(value: f32) -> String {
 }
 
 /// The fewest digits that read back as the same number: `0.1`, `1e30`.
-pub(crate) fn shortest(value: f32) -> String {
-    match is_plain(f64::from(value)) {
+pub(crate) fn shortest<X: Copy + Into<f64> + Display + LowerExp>(value: &X) -> String {
+    match is_plain((*value).into()) {
         true => value.to_string(),
         false => format!("{value:e}"),
+    }
+}
+
+/// A number that is displayed as [`shortest`] writes it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Short<X>(pub(crate) X);
+
+impl<X: Copy + Into<f64> + Display + LowerExp> Display for Short<X> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(&shortest(&self.0))
     }
 }
 
@@ -162,12 +174,15 @@ mod tests {
 
     #[test]
     fn the_shortest_form_reads_back_the_same() {
-        assert_eq!(shortest(1e30), "1e30");
-        assert_eq!(shortest(0.1), "0.1");
+        assert_eq!([1e30_f32, 0.1, f32::INFINITY].map(|x| shortest(&x)), ["1e30", "0.1", "inf"]);
+        assert_eq!(
+            [1e300, 1e-300, 999_999.5, -1e6, 0.0].map(|x| shortest(&x)),
+            ["1e300", "1e-300", "999999.5", "-1e6", "0"]
+        );
         for bits in (1..0x7f00_0000_u32).step_by(0x0123_4567) {
             let x = f32::from_bits(bits);
-            assert_eq!(shortest(x).parse::<f32>().ok(), Some(x), "{x}");
-            assert!(shortest(x).len() <= 15, "{}", shortest(x));
+            assert_eq!(shortest(&x).parse::<f32>().ok(), Some(x), "{x}");
+            assert!(shortest(&x).len() <= 15, "{}", shortest(&x));
         }
     }
 

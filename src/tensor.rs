@@ -23,6 +23,18 @@ pub enum DType {
     Rgba8,
 }
 
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::F32 => "f32",
+            Self::U32 => "u32",
+            Self::I32 => "i32",
+            Self::U8 => "u8",
+            Self::Rgba8 => "rgba8",
+        })
+    }
+}
+
 impl DType {
     /// Bytes of one element.
     pub const fn bytes(self) -> u64 {

@@ -1,8 +1,9 @@
-//! Output files that are whole or absent: written beside the target, then renamed.
+//! Files as a whole: outputs that are written beside their target, then renamed, so that they are whole or absent; inputs that are read
+//! whole, unless they may never end.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -64,6 +65,48 @@ pub(crate) fn check_target(target: &Path) -> io::Result<()> {
         false => {
             Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no folder {}", folder.display())))
         }
+    }
+}
+
+/// Opens a file to read, unless it is a device, which may never end, or a folder. Pipes end when their writers do.
+pub(crate) fn open_input(path: &Path) -> io::Result<File> {
+    let found = fs::metadata(path)?;
+    if found.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if !found.is_file() && !is_pipe(&found) {
+        let why = "it is a device, which may never end; copy what is wanted of it to a file";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    File::open(path)
+}
+
+#[cfg(unix)]
+fn is_pipe(found: &fs::Metadata) -> bool {
+    std::os::unix::fs::FileTypeExt::is_fifo(&found.file_type())
+}
+
+#[cfg(not(unix))]
+fn is_pipe(_: &fs::Metadata) -> bool {
+    false
+}
+
+/// The bytes of a file, `most` of them at most: neither a device nor a pipe without end takes all memory.
+pub(crate) fn read_input(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let file = open_input(path)?;
+    let large = |got: &str| {
+        let why = format!("it has {got} bytes, and at most {most} are read; use a smaller file");
+        io::Error::new(io::ErrorKind::InvalidData, why)
+    };
+    let length = file.metadata()?.len();
+    if length > most {
+        return Err(large(&length.to_string()));
+    }
+    let mut bytes = Vec::with_capacity(length as usize);
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > most {
+        true => Err(large("more")),
+        false => Ok(bytes),
     }
 }
 
@@ -139,6 +182,32 @@ mod tests {
         }
         assert!(!fs::metadata("/dev/null").unwrap().is_file());
         fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_may_never_end_is_not_read() {
+        let folder = folder("endless");
+        let link = folder.join("zero.csv");
+        let _ = fs::remove_file(&link);
+        std::os::unix::fs::symlink("/dev/zero", &link).unwrap();
+        let message = read_input(&link, 9).unwrap_err().to_string();
+        assert!(message.contains("a device") && message.contains("copy"), "{message}");
+        assert_eq!(read_input(&folder, 9).unwrap_err().kind(), io::ErrorKind::IsADirectory);
+        let file = folder.join("ten");
+        fs::write(&file, "0123456789").unwrap();
+        assert_eq!(read_input(&file, 10).unwrap(), b"0123456789");
+        let message = read_input(&file, 9).unwrap_err().to_string();
+        assert!(message.contains("10 bytes") && message.contains("at most 9"), "{message}");
+        fs::remove_dir_all(folder).unwrap();
+        // A pipe ends with its writer, and is cut off where that writes on.
+        let (reader, mut writer) = io::pipe().unwrap();
+        let path = PathBuf::from(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader)));
+        if path.exists() {
+            writer.write_all(b"0123456789").unwrap();
+            let message = read_input(&path, 9).unwrap_err().to_string();
+            assert!(message.contains("more bytes"), "{message}");
+        }
     }
 
     #[test]

@@ -15,6 +15,11 @@ pub(crate) fn counted<N: One + PartialEq + Display + Copy>(count: N, one: &str, 
     format!("{count} {}", plural(count, one, many))
 }
 
+/// A value that may be missing, in a message: `7`, or `none`.
+pub(crate) fn or_none(value: Option<impl Display>) -> String {
+    value.map_or_else(|| "none".into(), |value| value.to_string())
+}
+
 /// The word of a list that another one was probably meant to be: a third of its letters may be wrong, missing, too many or swapped with
 /// the next.
 pub(crate) fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -83,6 +88,11 @@ mod tests {
         let passes = |n: usize| counted(n, "pass", "passes");
         assert_eq!([0, 1, 2].map(passes), ["0 passes", "1 pass", "2 passes"]);
         assert_eq!(plural(1_u64, "is", "are"), "is");
+    }
+
+    #[test]
+    fn what_is_missing_is_none() {
+        assert_eq!([or_none(Some(7)), or_none(None::<u32>)], ["7", "none"]);
     }
 
     #[test]

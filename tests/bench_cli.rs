@@ -82,9 +82,15 @@ fn a_row_that_cannot_run_is_reported_and_fails_at_the_end() {
 
 #[test]
 fn what_does_not_exist_is_refused_in_one_line() {
-    for args in
-        [&["nothing_like_this"][..], &["matmul", "--variant", "no_such"], &["matmul", "--device", "no_such"]]
-    {
+    for args in [
+        &["nothing_like_this"][..],
+        &["matmul", "--variant", "no_such"],
+        &["matmul", "--device", "no_such"],
+        &["matmul", "--tokens", "64"],
+        // Tables of their own look at nothing else.
+        &["scaling", "--csv", "x.csv"],
+        &["masked", "--case", "large"],
+    ] {
         let output = bench(args);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{args:?}: {errors}");

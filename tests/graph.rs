@@ -111,7 +111,7 @@ fn mistakes_in_arguments_are_named() {
         error.to_string()
     };
     let cases = [
-        (refused(&[Some(words), Some(u)]), "port `x` wants F32 elements, got U32"),
+        (refused(&[Some(words), Some(u)]), "port `x` wants f32 elements, got u32"),
         (refused(&[None, Some(u)]), "needs port `x`"),
         (refused(&[Some(x)]), "has 2 ports, got 1 tensor"),
         (refused(&[Some(x), Some(u), Some(t)]), "has 2 ports, got 3 tensors"),

@@ -175,3 +175,39 @@ fn saving_replaces_whole_files_and_leaves_nothing_behind_when_it_fails() {
     assert_eq!(left.len(), 2, "{left:?}");
     std::fs::remove_dir_all(&folder).expect("removed");
 }
+
+#[test]
+fn a_mark_does_not_hide_the_little_that_there_is_to_see() {
+    // 5 × 5 of 64 × 64 tokens of 8 pixels, and many.
+    let photo = photo(512, 512, [90; 3]);
+    let grid = TokenGrid::plan(photo.size(), 8, 8, 4096).expect("grid");
+    let query = UVec2::new(20 * 8 + 4, 30 * 8 + 4);
+    let disc = |radius: i64| -> Vec<f32> {
+        let near = |t: i64| ((t % 64) - 20).abs().max((t / 64 - 30).abs()) <= radius;
+        (0..4096).map(|t| if near(t) { 1.0 } else { 0.0 }).collect()
+    };
+    let changed = |radius: i64| {
+        let map = disc(radius);
+        let (plain, marked) = (draw(&photo, &grid, &map, &[]), draw(&photo, &grid, &map, &[query]));
+        let inside = |x: u32, y: u32| {
+            let far =
+                (i64::from(x) - i64::from(query.x)).abs().max((i64::from(y) - i64::from(query.y)).abs());
+            far <= 8 * radius + 4
+        };
+        let mut count = [0, 0];
+        for (x, y, pixel) in marked.picture.enumerate_pixels() {
+            if pixel != plain.picture.get_pixel(x, y) {
+                count[usize::from(inside(x, y))] += 1;
+            }
+        }
+        count
+    };
+    let [outside, inside] = changed(2);
+    assert!(
+        inside == 0 && outside > 100,
+        "{inside} pixels of the mask are hidden, {outside} beside it are marked"
+    );
+    // Where there is more to see the mark stays on its pixel.
+    let [outside, inside] = changed(20);
+    assert!(inside > 100 && outside == 0, "{inside} {outside}");
+}

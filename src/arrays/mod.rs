@@ -17,7 +17,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read as _, Seek as _, Write};
 use std::path::{Path, PathBuf};
 
-use crate::whole_file::{check_target as check_file, write_whole};
+use crate::whole_file::{check_target as check_file, open_input, write_whole};
 use crate::words::{counted, told};
 use element::{c_from_fortran, write_blocks};
 
@@ -228,6 +228,19 @@ pub fn check_target(path: impl AsRef<Path>) -> Result<(), ArrayError> {
     checked().map_err(|fault| fault.at(path))
 }
 
+/// Refuses a file that [`write()`] would refuse for so many arrays: `.npy` holds one.
+///
+/// Errors: [`ArrayProblem::NotSingle`], [`ArrayProblem::Suffix`].
+pub fn check_count(path: impl AsRef<Path>, arrays: usize) -> Result<(), ArrayError> {
+    let path = path.as_ref();
+    let problem = match Format::of(path) {
+        Ok(Format::Npy) if arrays != 1 => ArrayProblem::NotSingle(arrays),
+        Ok(_) => return Ok(()),
+        Err(problem) => problem,
+    };
+    Err(Fault::from(problem).at(path))
+}
+
 /// An error on its way up to where the path is known.
 #[derive(Debug)]
 struct Fault {
@@ -288,7 +301,7 @@ impl Format {
 
     /// Opens a file and checks by its first bytes that the suffix tells the truth.
     fn open(self, path: &Path) -> Result<BufReader<File>, ArrayProblem> {
-        let mut file = File::open(path).map_err(ArrayProblem::Read)?;
+        let mut file = open_input(path).map_err(ArrayProblem::Read)?;
         let mut head = Vec::new();
         (&file).take(9).read_to_end(&mut head).map_err(ArrayProblem::Read)?;
         file.rewind().map_err(ArrayProblem::Read)?;

@@ -104,7 +104,10 @@ impl ExactAttention {
             return Err(Error::value(
                 "exact attention with row or col normalisation",
                 "a distance kernel without masks",
-                format!("{:?}, {masks:?}", self.similarity),
+                match metric {
+                    0 => "dot products",
+                    _ => "masks",
+                },
                 "use sum or none",
             ));
         }

@@ -37,10 +37,12 @@ use crate::kernels::distance::pairs::{ADDITIVE, SOFTMAX};
 use crate::kernels::graph::{graph_attention, join_heads, segment_mean};
 use crate::kernels::linalg::matmul;
 use crate::mask::operator::{SharedMask, attend};
+use crate::numbers::Short;
 use crate::tensor::{DType, HostData, HostTensor, Tensor};
 use crate::topology::Network;
 use crate::topology::kernel::{Normalisation, walk_features};
 use crate::topology::walk::Walker;
+use crate::words::or_none;
 use std::fmt;
 use std::str::FromStr;
 
@@ -75,7 +77,7 @@ impl fmt::Display for GraphMask {
         };
         let name =
             Normalisation::ALL.iter().find(|(_, n)| n == normalisation).map_or("walks", |(name, _)| name);
-        write!(f, "{name}:nodes={nodes},lambda={lambda}")?;
+        write!(f, "{name}:nodes={nodes},lambda={}", Short(*lambda))?;
         match sampled {
             Some((walks, seed)) => write!(f, ",walks={walks},seed={seed}"),
             None => Ok(()),
@@ -230,7 +232,11 @@ impl BatchMask {
             return Err(Error::value(
                 "masks of a batch of graphs",
                 format!("graphs up to node {} with {pairs} weights", self.nodes),
-                format!("graphs up to {:?}, {} weights", self.offsets.last(), self.weights.len()),
+                format!(
+                    "graphs up to node {} with {} weights",
+                    or_none(self.offsets.last()),
+                    self.weights.len()
+                ),
                 "make them with `GraphMask::of`",
             ));
         }

@@ -202,7 +202,12 @@ impl LinearAttention {
             (mask, segments) => Err(Error::value(
                 "mask of a streaming step",
                 "Causal or Decay, without segments",
-                format!("{mask:?}, segments {segments:?}"),
+                match (mask, segments) {
+                    (_, Some(_)) => "segments",
+                    (ScanMask::None, _) => "None, under which keys that are still to come are seen",
+                    (ScanMask::TwoSided { .. }, _) => "TwoSided",
+                    _ => "Separable",
+                },
                 "start a segment with a state of zeros",
             )),
         }

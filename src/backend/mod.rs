@@ -232,8 +232,8 @@ pub(crate) fn check_write(schedule: &Schedule, tensor: Tensor, data: &HostTensor
     if data.shape() != tensor.shape() || data.dtype() != tensor.dtype() {
         return Err(Error::Data {
             tensor: info.name.clone(),
-            expected: format!("{:?} {}", tensor.dtype(), tensor.shape()),
-            got: format!("{:?} {}", data.dtype(), data.shape()),
+            expected: format!("{} {}", tensor.dtype(), tensor.shape()),
+            got: format!("{} {}", data.dtype(), data.shape()),
         });
     }
     let name = info.name.clone();

@@ -80,9 +80,11 @@ fn refuse(args: &Args, what: &str, tokens: bool) -> Outcome {
 /// Runs the subcommand.
 pub(super) fn run(args: &Args) -> Outcome {
     if args.filter.as_deref() == Some("scaling") {
+        refuse(args, "scaling", false)?;
         return scaling(args);
     }
     if args.filter.as_deref() == Some("masked") {
+        refuse(args, "masked", false)?;
         return masked(args);
     }
     if args.filter.as_deref() == Some("graph") {
@@ -93,14 +95,22 @@ pub(super) fn run(args: &Args) -> Outcome {
         refuse(args, "position", false)?;
         return positions::run(args);
     }
+    if !args.tokens.is_empty() {
+        return Err(Failure(
+            "--tokens: is for `bench scaling`, `bench masked` and `bench position`; the cases of kernels have their own sizes".into(),
+        ));
+    }
     let cases = bench::select(args.filter.as_deref(), args.case.as_deref());
     if cases.is_empty() {
         let all: Vec<String> =
             bench::select(None, None).iter().map(|(k, c)| format!("{}/{}", k.name, c.name)).collect();
         return Err(Failure(format!(
-            "no benchmark matches kernel {:?} and case {:?}; there are [{}]",
-            args.filter.as_deref().unwrap_or("any"),
-            args.case.as_deref().unwrap_or("any"),
+            "no benchmark matches {}; there are [{}]",
+            [("kernel", &args.filter), ("case", &args.case)]
+                .iter()
+                .filter_map(|(what, asked)| Some(format!("{what} {:?}", asked.as_ref()?)))
+                .collect::<Vec<_>>()
+                .join(" and "),
             all.join(", ")
         )));
     }

@@ -7,12 +7,13 @@ mod network;
 mod position;
 
 use super::on_graph::AnyMask;
-use super::{Failure, Outcome, notice, open_device, print_line};
+use super::{Failure, Outcome, notice, print_line};
 use crate::arrays::{self, Array, ArrayData};
 use crate::graph::Graph;
 use crate::kernel::{Access, KernelSpec, Number, OnWgpu, Port, Role};
 use crate::kernels::{KERNELS, find};
 use crate::mask::network::GraphSpec;
+use crate::numbers::shortest;
 use crate::position::spec::EncodingSpec;
 use crate::tensor::{DType, Dims, HostData, HostTensor, Shape};
 use crate::words::{closest, counted, plural};
@@ -21,6 +22,21 @@ use network::Tensors;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+/// Options of a run, which lists and descriptions do not look at.
+const RUNS: [&str; 11] = [
+    "inputs",
+    "params",
+    "dims",
+    "graph",
+    "directed",
+    "grid",
+    "transposed",
+    "device",
+    "out",
+    "allow_nonfinite",
+    "unchecked",
+];
+
 /// Arguments of `wgattn eval`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -28,11 +44,11 @@ pub(super) struct Args {
     /// code such as spe-sine:sinusoids=5,realizations=64
     #[arg(required_unless_present_any = ["list", "describe"])]
     name: Option<String>,
-    /// List everything that can be run
-    #[arg(long)]
+    /// List everything that can be run, or what has NAME in its name
+    #[arg(long, conflicts_with_all = RUNS)]
     list: bool,
     /// Print formula, source, ports and parameters of one
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["name", "list"], conflicts_with_all = RUNS)]
     describe: Option<String>,
     /// Arrays by port name: .npz or .safetensors
     #[arg(long)]
@@ -46,7 +62,8 @@ pub(super) struct Args {
     /// auto, cpu, or the index, name or backend of an adapter
     #[arg(long, default_value = "auto")]
     device: String,
-    /// Graph under a mask along edges or a layer: a FILE whose nodes are the tokens, or, with --grid, grid4, grid8, torus4, torus8 or
+    /// Graph under a mask along edges or a layer: a FILE whose nodes are the tokens (edge lists with
+    /// [:numbering=zero|one|names,directed,nodes=…] behind it where they need it), or, with --grid, grid4, grid8, torus4, torus8 or
     /// image[:sensitivity=8,reach=8,cut=0]; or leave it out and give `edges` among the inputs
     #[arg(long)]
     graph: Option<GraphSpec>,
@@ -62,7 +79,7 @@ pub(super) struct Args {
     /// Where the outputs go: .npz, .npy (one output) or .safetensors
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Take inputs that hold NaN or infinities
+    /// Take inputs that hold NaN or infinities, and results that do where those of the f64 reference do not
     #[arg(long)]
     allow_nonfinite: bool,
     /// Take weights below 0, decays outside 0 to 1 and segments that overlap, for whatever they may mean
@@ -85,7 +102,7 @@ fn check_meaning(spec: &KernelSpec, port: &str, tensor: &HostTensor) -> Result<(
     let first = |bad: fn(f32) -> bool, expected: &str| {
         let numbers = tensor.to_f32();
         let found = numbers.iter().position(|x| bad(*x));
-        found.map_or(Ok(()), |at| Err(refused(at, &numbers[at].to_string(), expected)))
+        found.map_or(Ok(()), |at| Err(refused(at, &shortest(&numbers[at]), expected)))
     };
     match (port, tensor.data()) {
         ("table", _) if WEIGHTED.contains(&spec.name) => first(|x| x < 0.0, "a weight of at least 0"),
@@ -127,7 +144,7 @@ enum Meant {
 /// Runs the subcommand.
 pub(super) fn run(args: &Args) -> Outcome {
     if args.list {
-        return list();
+        return list(args.name.as_deref());
     }
     if let Some(name) = &args.describe {
         return match (find(name), mask::kind_of(name)) {
@@ -162,6 +179,8 @@ pub(super) fn run(args: &Args) -> Outcome {
         return Err(Failure(format!("{name}: {option} has no meaning for {kind}; leave it out")));
     }
     let arrays = arrays::read(inputs)?;
+    // Before any work: a .npy file has no room for a second result.
+    arrays::check_count(out, outputs_of(&meant, &arrays))?;
     let outputs = match meant {
         Meant::Kernel(spec) => evaluate(spec, args, &arrays)?,
         Meant::Position(spec) => position::evaluate(&spec, args, &arrays)?,
@@ -185,12 +204,27 @@ pub(super) fn run(args: &Args) -> Outcome {
     Ok(())
 }
 
-fn list() -> Outcome {
+/// How many arrays a run gives.
+fn outputs_of(meant: &Meant, arrays: &BTreeMap<String, Array>) -> usize {
+    match meant {
+        Meant::Kernel(spec) => spec.ports.iter().filter(|port| port.access == Access::Write).count(),
+        Meant::Position(_) => 2,
+        Meant::Mask(_) => 1,
+        Meant::Layer(_) => 1 + usize::from(gkat::has_readout(|name| arrays.contains_key(name))),
+    }
+}
+
+/// Everything whose name holds the word.
+fn list(word: Option<&str>) -> Outcome {
     let kernels = KERNELS.iter().map(|k| (k.name, k.formula.to_string()));
     let masks = mask::KINDS.iter().map(|m| (m.name, format!("{}, the mask {}", m.formula, m.words)));
     let layers = [(gkat::NAME, gkat::FORMULA.to_string())];
     let codes = position::listed().map(|(name, formula)| (name, formula.to_string()));
-    let rows: Vec<_> = kernels.chain(masks).chain(layers).chain(codes).collect();
+    let all = kernels.chain(masks).chain(layers).chain(codes);
+    let rows: Vec<_> = all.filter(|(name, _)| word.is_none_or(|word| name.contains(word))).collect();
+    if let (Some(word), true) = (word, rows.is_empty()) {
+        return Err(unknown(word));
+    }
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     rows.iter().try_for_each(|(name, formula)| print_line(&format!("{name:width$}  {formula}")))
 }
@@ -236,18 +270,18 @@ fn describe(spec: &'static KernelSpec) -> Outcome {
         let direction = if port.access == Access::Read { "in " } else { "out" };
         let optional = if port.optional { ", optional" } else { "" };
         let shared = if port.broadcast { ", b and h may be 1" } else { "" };
-        let kind = format!("{:?}", port.dtype).to_lowercase();
         print_line(&format!(
-            "  {direction} {} [{}] {kind}{optional}{shared}",
+            "  {direction} {} [{}] {}{optional}{shared}",
             port.name,
-            port.dims.join(", ")
+            port.dims.join(", "),
+            port.dtype
         ))?;
     }
     let defaults = (spec.defaults)();
     for field in spec.params {
         let bytes = field.bytes_in(spec.params, &defaults);
         let value = match field.number {
-            Number::F32 => bytemuck::pod_read_unaligned::<f32>(bytes).to_string(),
+            Number::F32 => shortest(&bytemuck::pod_read_unaligned::<f32>(bytes)),
             Number::U32 => bytemuck::pod_read_unaligned::<u32>(bytes).to_string(),
         };
         let role = if field.role == Role::Fixed { ", compiled in" } else { "" };
@@ -310,7 +344,7 @@ fn warn_about(what: &str, outputs: &BTreeMap<String, Array>) {
 fn host(spec: &KernelSpec, port: &Port, array: &Array) -> Result<HostTensor, Failure> {
     let wrong = |reason: String| {
         Failure(format!(
-            "{}: port `{}` wants {:?} [{}]: {reason}",
+            "{}: port `{}` wants {} [{}]: {reason}",
             spec.name,
             port.name,
             port.dtype,
@@ -438,32 +472,20 @@ fn evaluate(
         });
     }
     graph.pass_bytes(spec, &params, &tensors)?;
-    for (port, tensor) in spec.ports.iter().zip(&tensors) {
-        if let (Access::Write, Some(tensor)) = (port.access, tensor) {
-            graph.output(*tensor)?;
-        }
-    }
-    let backend = open_device(&args.device)?;
-    let mut program = backend.compile(&graph)?;
-    for (tensor, input) in tensors.iter().zip(&inputs) {
-        if let (Some(tensor), Some(input)) = (tensor, input) {
-            program.write(*tensor, input)?;
-        }
-    }
-    let timings = program.run()?;
-    notice(format_args!(
-        "{} on {}: {:.3} ms, shader compilation included",
-        spec.name,
-        backend.info().name,
-        1e3 * timings.wall_seconds
-    ));
-    let mut outputs = BTreeMap::new();
-    for (port, tensor) in spec.ports.iter().zip(&tensors) {
-        if let (Access::Write, Some(tensor)) = (port.access, tensor) {
-            outputs.insert(port.name.to_string(), array_of(&program.read(*tensor)?));
-        }
-    }
-    Ok(outputs)
+    let given: Vec<_> = tensors
+        .iter()
+        .zip(&inputs)
+        .filter_map(|(tensor, input)| Some(((*tensor)?, input.as_ref()?)))
+        .collect();
+    let written: Vec<_> = spec
+        .ports
+        .iter()
+        .zip(&tensors)
+        .filter(|(port, _)| port.access == Access::Write)
+        .filter_map(|(port, tensor)| Some((port.name, (*tensor)?)))
+        .collect();
+    let results = network::run(spec.name, args, &mut graph, &given, &written)?;
+    Ok(written.iter().zip(&results).map(|((name, _), result)| (name.to_string(), array_of(result))).collect())
 }
 
 fn array_of(tensor: &HostTensor) -> Array {

@@ -5,7 +5,7 @@ use super::on_graph::{weighed_json, weighed_lines};
 use super::{Failure, Outcome, keep_input, notice, open_device, print_line};
 use crate::mask::network::NetworkMaskSpec;
 use crate::numbers::significant;
-use crate::topology::read::{Loaded, Numbering, Options, read};
+use crate::topology::read::{Loaded, Numbering, Options, SAYS_ITSELF, is_list, read};
 use crate::vision::overlay::{check_target, save_picture};
 use crate::vision::scene::{Weighed, mask_rows};
 use serde_json::json;
@@ -22,9 +22,9 @@ pub(super) struct Args {
     /// Edges of a list lead one way only
     #[arg(long)]
     directed: bool,
-    /// What nodes of a list are called
-    #[arg(long, value_enum, default_value = "zero")]
-    numbering: NumberingArg,
+    /// What nodes of a list are called [default: zero]
+    #[arg(long, value_enum)]
+    numbering: Option<NumberingArg>,
     /// Nodes of a list, where more exist than have edges
     #[arg(long)]
     nodes: Option<usize>,
@@ -82,7 +82,7 @@ fn node_of(loaded: &Loaded, asked: &str, one_based: bool) -> Result<u32, Failure
 /// The row of the mask that is asked for.
 fn row(args: &Args, loaded: &Loaded) -> Result<Option<(u32, Weighed)>, Failure> {
     let (Some(mask), Some(asked)) = (&args.mask, &args.node) else { return Ok(None) };
-    let node = node_of(loaded, asked, matches!(args.numbering, NumberingArg::One))?;
+    let node = node_of(loaded, asked, matches!(args.numbering, Some(NumberingArg::One)))?;
     let made = mask.operator(&loaded.network)?;
     let backend = open_device(&args.device)?;
     Ok(Some((node, mask_rows(backend.as_ref(), &made, &[node])?)))
@@ -98,10 +98,16 @@ pub(super) fn run(args: &Args) -> Outcome {
         }
     }
     let numbering = match args.numbering {
-        NumberingArg::Zero => Numbering::Zero,
-        NumberingArg::One => Numbering::One,
-        NumberingArg::Names => Numbering::Names,
+        None | Some(NumberingArg::Zero) => Numbering::Zero,
+        Some(NumberingArg::One) => Numbering::One,
+        Some(NumberingArg::Names) => Numbering::Names,
     };
+    if let (Some(NumberingArg::Zero), false) = (args.numbering, is_list(&args.file)) {
+        return Err(Failure(format!(
+            "options of {}: expected {SAYS_ITSELF}, got --numbering zero; leave it out",
+            args.file.display()
+        )));
+    }
     let loaded = read(&args.file, &Options { directed: args.directed, numbering, nodes: args.nodes })?;
     let network = &loaded.network;
     if network.nodes() == 0 {

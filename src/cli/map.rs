@@ -51,7 +51,7 @@ pub(super) struct Args {
     #[arg(long, default_value = "none")]
     mask: AnyMask,
     /// Graph under such a mask: image[:sensitivity=8,reach=8,cut=0], grid4, grid8, torus4, torus8, or a FILE whose nodes are the
-    /// tokens [default: image]
+    /// tokens, edge lists with [:numbering=zero|one|names,directed,nodes=…] behind it where they need it [default: image]
     #[arg(long)]
     graph: Option<GraphSpec>,
     /// Code of relative positions on the rows and columns of tokens, which queries and keys go through: spe-sine[:sinusoids=5,

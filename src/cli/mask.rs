@@ -27,8 +27,11 @@ const MOST_WEIGHTS: u64 = 1 << 28;
 /// Numbers that a device takes in one go where the matrix of a mask on a graph is asked for.
 const GO: usize = 1 << 22;
 
-/// Pixels along the side of a token where there is no picture.
+/// Pixels along the side of a token where there is no picture, unless the picture would be larger than what is drawn.
 const CELL: u32 = 8;
+
+/// Side of a picture as it is drawn.
+const DRAWN: u32 = 2048;
 
 /// Most tokens along a side where there is no picture.
 const MOST_SIDE: u32 = 8192;
@@ -52,14 +55,15 @@ pub(super) struct Args {
     #[arg(long, value_parser = super::map::parse_pixel, required = true)]
     at: Vec<UVec2>,
     /// Graph under such a mask: image[:sensitivity=8,reach=8,cut=0], grid4, grid8, torus4, torus8, or a FILE whose nodes are the
-    /// tokens; a tree takes a FILE's weights as lengths [default: image]
+    /// tokens, edge lists with [:numbering=zero|one|names,directed,nodes=…] behind it where they need it; a tree takes a FILE's weights as
+    /// lengths [default: image]
     #[arg(long)]
     graph: Option<GraphSpec>,
     /// Distance of neighbouring tokens in pixels; 1 makes each pixel a token, as far as --max-tokens allows
-    #[arg(long, default_value_t = DEFAULT_STRIDE)]
+    #[arg(long, default_value_t = DEFAULT_STRIDE, conflicts_with = "grid")]
     stride: u32,
     /// Most tokens; larger pictures are reduced first
-    #[arg(long, default_value_t = DEFAULT_MAX_TOKENS)]
+    #[arg(long, default_value_t = DEFAULT_MAX_TOKENS, conflicts_with = "grid")]
     max_tokens: usize,
     /// Picture to write
     #[arg(long, default_value = "mask.png")]
@@ -90,14 +94,14 @@ pub(super) fn parse_cells(text: &str) -> Result<UVec2, String> {
 fn parse_grid(text: &str) -> Result<UVec2, String> {
     let cells = parse_cells(text)?;
     let drawn = cells.max_element() <= MOST_SIDE;
-    drawn.then_some(cells).ok_or_else(|| format!("{text:?}: expected 1 to {MOST_SIDE} rows and columns, which are drawn {CELL} pixels wide; `wgattn eval` takes longer lines"))
+    drawn.then_some(cells).ok_or_else(|| format!("{text:?}: expected 1 to {MOST_SIDE} rows and columns, which are drawn; `wgattn eval` takes longer lines"))
 }
 
 /// A picture of the grid itself: a token to a cell.
-fn blank(cells: UVec2) -> Result<Photo, Failure> {
-    let size = cells * CELL;
+fn blank(cells: UVec2, cell: u32) -> Result<Photo, Failure> {
+    let size = cells * cell;
     let grey = image::RgbImage::from_fn(size.x, size.y, |x, y| {
-        let shade = if (x / CELL + y / CELL).is_multiple_of(2) { 58 } else { 52 };
+        let shade = if (x / cell + y / cell).is_multiple_of(2) { 58 } else { 52 };
         image::Rgb([shade; 3])
     });
     Ok(Photo::from_rgb8("grid", size.x, size.y, grey.into_raw())?)
@@ -134,17 +138,22 @@ impl Source {
         let Some(NetworkMask { spec, graph }) = network else {
             return Ok(Self::Table { table: spec.table(&sides)?, way: way(args, &spec, &sides)? });
         };
+        let mask = NetworkMask { spec, graph };
+        let backend = open_device(&args.device)?;
+        // Before a network of millions of nodes is built in vain.
+        if let Some(caps) = backend.device_caps() {
+            mask.check_room(sides[0], sides[1], caps)?;
+        }
         // A bare grid has no colours to tell apart.
-        let colours = match (&graph, &args.picture) {
+        let colours = match (&mask.graph, &args.picture) {
             (GraphSpec::Image { .. }, Some(_)) => {
                 Some(token_colours(&photo.working(grid.working_size())?, grid))
             }
             _ => None,
         };
         let tokens = Tokens { rows: grid.rows(), cols: grid.cols(), colours: colours.as_deref() };
-        let mask = NetworkMask { spec, graph };
         let made = mask.operator(&tokens)?;
-        Ok(Self::Network { made, graph: mask.graph, backend: open_device(&args.device)? })
+        Ok(Self::Network { made, graph: mask.graph, backend })
     }
 
     /// Rows of the mask one after the other, and how they came to be where a device made them.
@@ -197,12 +206,10 @@ pub(super) fn run(args: &Args) -> Outcome {
                 false => Photo::open(path)?,
             };
             let grid =
-                TokenGrid::plan(photo.size(), args.stride.min(MAX_PATCH), args.stride, args.max_tokens)?;
+                TokenGrid::plan(photo.size(), args.stride.clamp(1, MAX_PATCH), args.stride, args.max_tokens)?;
             (photo, grid, args.at.clone())
         }
         (None, Some(cells)) => {
-            let photo = blank(cells)?;
-            let grid = TokenGrid::plan(photo.size(), CELL, CELL, usize::MAX)?;
             if let Some(at) = args.at.iter().find(|at| at.cmpge(cells).any()) {
                 let (cols, rows) = (cells.x, cells.y);
                 return Err(Failure(format!(
@@ -210,7 +217,10 @@ pub(super) fn run(args: &Args) -> Outcome {
                     at.x, at.y
                 )));
             }
-            (photo, grid, args.at.iter().map(|at| *at * CELL + CELL / 2).collect())
+            let cell = (DRAWN / cells.max_element()).clamp(1, CELL);
+            let photo = blank(cells, cell)?;
+            let grid = TokenGrid::plan(photo.size(), cell, cell, usize::MAX)?;
+            (photo, grid, args.at.iter().map(|at| *at * cell + cell / 2).collect())
         }
         (None, None) => {
             return Err(Failure(
@@ -222,7 +232,6 @@ pub(super) fn run(args: &Args) -> Outcome {
     let (rows, cols) = (grid.rows(), grid.cols());
     let side = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let sides = [side(rows), side(cols)];
-    let source = Source::of(args, &photo, &grid, sides)?;
     let tokens = rows * cols;
     let queries =
         clicks.iter().map(|pixel| Ok(side(grid.token_at(*pixel)?))).collect::<Result<Vec<_>, Failure>>()?;
@@ -234,6 +243,7 @@ pub(super) fn run(args: &Args) -> Outcome {
             )));
         }
     }
+    let source = Source::of(args, &photo, &grid, sides)?;
     let (weights, weighed) = source.rows(&queries, side(tokens))?;
     let mut shown = vec![0.0; tokens];
     for line in weights.chunks(tokens) {

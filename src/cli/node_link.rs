@@ -6,9 +6,12 @@
 use super::Failure;
 use crate::topology::read::Loaded;
 use crate::topology::{Network, layout};
-use crate::vision::overlay::{OverlayOptions, ValueScale, text, with_bar};
+use crate::vision::letters;
+use crate::vision::overlay::{OverlayOptions, ValueScale, with_bar};
 use image::{Rgb, RgbImage};
-use tiny_skia::{Color, FillRule, LineCap, Paint, Path, PathBuilder, Pixmap, Stroke, Transform};
+use tiny_skia::{
+    Color, FillRule, LineCap, Paint, Path, PathBuilder, Pixmap, PremultipliedColorU8, Stroke, Transform,
+};
 
 /// Paper around the drawing, as a share of its side.
 const MARGIN: f32 = 0.06;
@@ -33,7 +36,8 @@ pub(super) struct Row<'a> {
     pub(super) weights: &'a [f32],
 }
 
-/// Draws a network `size` pixels wide and high, with a bar of colours beside it where a row is given; notices say what is not finite.
+/// Draws a network `size` pixels wide and high, with a bar of colours beside it where a row is given; notices say what is not finite, what is left
+/// out, and which letters the fonts lack.
 ///
 /// Errors: a size that no picture has.
 pub(super) fn draw(
@@ -52,7 +56,7 @@ pub(super) fn draw(
     let radius = (size as f32 * (0.03 / n.max(1) as f32).sqrt()).min(0.016 * size as f32);
     let radius = radius.min(ALONG * usual_length(network, &places)).max(0.8);
     let line = (radius / 5.0).min(0.0025 * size as f32).max(0.4);
-    edges(&mut canvas, network, &places, line, radius);
+    edges(&mut canvas, network, &places, (line, radius), notices);
 
     let scale = row.map(|row| ValueScale::choose(row.weights, &OverlayOptions::default(), notices));
     let colour = |i: usize| match (&scale, row) {
@@ -83,7 +87,7 @@ pub(super) fn draw(
     let mut picture = RgbImage::from_raw(size, size, pixels)
         .ok_or_else(|| Failure("picture: pixels and size disagree; report this".into()))?;
     if n <= NAMED {
-        names(&mut picture, loaded, &places, radius);
+        names(&mut picture, loaded, &places, radius, notices);
     }
     Ok(match scale {
         Some(scale) => {
@@ -155,71 +159,167 @@ fn usual_length(network: &Network, places: &[Place]) -> f32 {
     *lengths.select_nth_unstable_by(middle, f32::total_cmp).1
 }
 
+/// An edge as it is drawn: its ends and its shade of grey.
+type Line = ((Place, Place), usize);
+
+/// Shades of grey from pale to dark.
+const SHADES: usize = 8;
+
+/// Edges beyond which lines are thin and are added up pixel by pixel: paths of thousands of lines take tens of seconds.
+const MANY: usize = 4096;
+
+/// Most pixels that so many lines pass; of more, some are left out, and that is told.
+const MOST_INK: f64 = 6e7;
+
 /// Lines from pale to dark by weight, the strongest last.
-fn edges(canvas: &mut Pixmap, network: &Network, places: &[Place], line: f32, radius: f32) {
-    /// Shades of grey.
-    const SHADES: usize = 8;
-    /// Lines of one path: its time grows with the square of what it holds.
-    const TOGETHER: usize = 64;
-    // Hairlines are drawn much faster, and many lines must be thin to be told apart.
-    const MANY: usize = 8192;
-    let line = if network.entries() > MANY { line.min(1.0) } else { line };
+fn edges(
+    canvas: &mut Pixmap,
+    network: &Network,
+    places: &[Place],
+    (line, radius): (f32, f32),
+    notices: &mut Vec<String>,
+) {
     let one_way = !network.is_symmetric();
     let most = network.edges().map(|e| e.2.abs()).fold(0.0_f32, f32::max);
     let depth = places
         .iter()
         .map(|p| p.depth)
         .fold((f32::INFINITY, f32::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
+    let lines = || {
+        network.edges().filter(move |(i, j, _)| i != j && (one_way || i < j)).map(move |(i, j, weight)| {
+            let (a, b) = (places[i as usize], places[j as usize]);
+            let strength = if most > 0.0 { (weight.abs() / most).sqrt() } else { 1.0 };
+            let near = match depth.1 > depth.0 {
+                true => (0.5 * (a.depth + b.depth) - depth.0) / (depth.1 - depth.0),
+                false => 1.0,
+            };
+            let shade = ((0.15 + 0.85 * strength * near) * (SHADES - 1) as f32).round() as usize;
+            ((a, b), shade.min(SHADES - 1))
+        })
+    };
+    let count = lines().count();
+    let line = if count > MANY { line.min(1.0) } else { line };
+    // Where many lines cross, each darkens the paper a little.
+    let cover = |lines: usize| {
+        let lines = lines.max(1) as f32 * if one_way { 3.0 } else { 1.0 };
+        (8.0 * canvas.width() as f32 / (line * lines)).clamp(0.08, 1.0)
+    };
+    if count <= MANY {
+        return stroked(canvas, lines(), (line, cover(count)), one_way.then_some(radius));
+    }
+    let long: f64 =
+        lines().map(|((a, b), _)| 1.0 + f64::from((a.x - b.x).abs().max((a.y - b.y).abs()))).sum();
+    let every = (long / MOST_INK).ceil().max(1.0) as usize;
+    if every > 1 {
+        notices.push(format!("{count} edges are more than can be told apart: one in {every} is drawn"));
+    }
+    let cover = cover(count / every);
+    added_up(canvas, &|| lines().step_by(every), (line, cover), one_way.then_some(radius));
+}
+
+fn grey_of(shade: usize) -> u8 {
+    (225.0 - 150.0 * shade as f32 / (SHADES - 1) as f32) as u8
+}
+
+/// Lines as paths, with heads before dots of a radius.
+fn stroked(
+    canvas: &mut Pixmap,
+    lines: impl Iterator<Item = Line>,
+    (line, cover): (f32, f32),
+    heads: Option<f32>,
+) {
+    /// Lines of one path: its time grows with the square of what it holds.
+    const TOGETHER: usize = 64;
     let mut shades: Vec<Vec<PathBuilder>> = vec![Vec::new(); SHADES];
     let mut count = [0_usize; SHADES];
-    for (i, j, weight) in network.edges().filter(|(i, j, _)| i != j && (one_way || i < j)) {
-        let (a, b) = (places[i as usize], places[j as usize]);
-        let strength = if most > 0.0 { (weight.abs() / most).sqrt() } else { 1.0 };
-        let near =
-            if depth.1 > depth.0 { (0.5 * (a.depth + b.depth) - depth.0) / (depth.1 - depth.0) } else { 1.0 };
-        let shade = ((0.15 + 0.85 * strength * near) * (SHADES - 1) as f32).round() as usize;
-        let shade = shade.min(SHADES - 1);
+    for ((a, b), shade) in lines {
         if count[shade].is_multiple_of(TOGETHER) {
             shades[shade].push(PathBuilder::new());
         }
         count[shade] += 1;
         let Some(path) = shades[shade].last_mut() else { continue };
-        path.move_to(a.x, a.y);
-        path.line_to(b.x, b.y);
-        if one_way {
-            head(path, (a, b), radius);
+        for (from, to) in strokes((a, b), heads) {
+            path.move_to(from.0, from.1);
+            path.line_to(to.0, to.1);
         }
     }
     let stroke = Stroke { width: line, line_cap: LineCap::Round, ..Stroke::default() };
-    // Where many lines cross, each darkens the paper a little.
-    let lines = count.iter().sum::<usize>().max(1) as f32;
-    let cover = (8.0 * canvas.width() as f32 / (line * lines)).clamp(0.08, 1.0);
     let paths = shades
         .into_iter()
         .enumerate()
         .flat_map(|(shade, list)| list.into_iter().map(move |path| (shade, path)));
     for (shade, path) in paths {
         let Some(path) = path.finish() else { continue };
-        let grey = (225.0 - 150.0 * shade as f32 / (SHADES - 1) as f32) as u8;
+        let grey = grey_of(shade);
         let mut paint = ink([grey; 3]);
         paint.set_color_rgba8(grey, grey, grey, (255.0 * cover) as u8);
         canvas.stroke_path(&path, &paint, &stroke, Transform::identity(), None);
     }
 }
 
-/// Two short strokes before the dot that an edge leads to.
-fn head(path: &mut PathBuilder, (a, b): (Place, Place), radius: f32) {
+/// Thin lines by the thousand: what they cover of every pixel is added up shade by shade, and darkens the paper as so many sheets of tinted
+/// glass would.
+fn added_up<L: Iterator<Item = Line>>(
+    canvas: &mut Pixmap,
+    lines: &dyn Fn() -> L,
+    (line, cover): (f32, f32),
+    heads: Option<f32>,
+) {
+    let (wide, high) = (canvas.width() as usize, canvas.height() as usize);
+    let mut present = [false; SHADES];
+    lines().for_each(|(_, shade)| present[shade] = true);
+    let mut sheets = vec![0.0_f32; wide * high];
+    for shade in (0..SHADES).filter(|shade| present[*shade]) {
+        sheets.fill(0.0);
+        for (ends, _) in lines().filter(|(_, own)| *own == shade) {
+            strokes(ends, heads).for_each(|stroke| add_line(&mut sheets, (wide, high), stroke, line));
+        }
+        let grey = f32::from(grey_of(shade));
+        for (pixel, sheets) in
+            canvas.pixels_mut().iter_mut().zip(&sheets).filter(|(_, sheets)| **sheets > 0.0)
+        {
+            let through = (1.0 - cover).max(0.0).powf(*sheets);
+            let mixed = |paper: u8| (grey + through * (f32::from(paper) - grey)).round() as u8;
+            let [r, g, b] = [pixel.red(), pixel.green(), pixel.blue()].map(mixed);
+            *pixel = PremultipliedColorU8::from_rgba(r, g, b, 255).unwrap_or(*pixel);
+        }
+    }
+}
+
+/// Adds a line a pixel wide at most, step by step along its longer axis; what lies between two pixels is shared by both.
+fn add_line(sheets: &mut [f32], (wide, high): (usize, usize), ((ax, ay), (bx, by)): Stretch, line: f32) {
+    let steep = (by - ay).abs() > (bx - ax).abs();
+    let (from, to) = if steep { ((ay, ax), (by, bx)) } else { ((ax, ay), (bx, by)) };
+    let (from, to) = if from.0 > to.0 { (to, from) } else { (from, to) };
+    let slope = if to.0 > from.0 { (to.1 - from.1) / (to.0 - from.0) } else { 0.0 };
+    let first = from.0.round().max(0.0);
+    for step in 0..=(to.0.round() - first).max(0.0) as usize {
+        let along = first + step as f32;
+        let across = (from.1 + slope * (along - from.0)).max(0.0);
+        let part = across.fract();
+        for (across, part) in [(across as usize, 1.0 - part), (across as usize + 1, part)] {
+            let (x, y) = if steep { (across, along as usize) } else { (along as usize, across) };
+            if x < wide && y < high {
+                sheets[y * wide + x] += line * part;
+            }
+        }
+    }
+}
+
+/// From a point to another.
+type Stretch = ((f32, f32), (f32, f32));
+
+/// The strokes of an edge: the line, and two short ones before the dot of a radius that it leads to.
+fn strokes((a, b): (Place, Place), heads: Option<f32>) -> impl Iterator<Item = Stretch> {
     let (dx, dy) = (b.x - a.x, b.y - a.y);
     let long = dx.hypot(dy);
-    if long <= 3.0 * radius {
-        return;
-    }
-    let (ux, uy) = (dx / long, dy / long);
-    let (x, y) = (b.x - 1.2 * radius * ux, b.y - 1.2 * radius * uy);
-    for side in [0.5, -0.5] {
-        path.move_to(x, y);
-        path.line_to(x - radius * (ux + side * uy), y - radius * (uy - side * ux));
-    }
+    let heads = heads.filter(|radius| long > 3.0 * radius).map(|radius| {
+        let (ux, uy) = (dx / long, dy / long);
+        let (x, y) = (b.x - 1.2 * radius * ux, b.y - 1.2 * radius * uy);
+        let stroke = |side: f32| ((x, y), (x - radius * (ux + side * uy), y - radius * (uy - side * ux)));
+        [stroke(0.5), stroke(-0.5)]
+    });
+    std::iter::once(((a.x, a.y), (b.x, b.y))).chain(heads.into_iter().flatten())
 }
 
 fn ink([r, g, b]: [u8; 3]) -> Paint<'static> {
@@ -237,28 +337,80 @@ fn dot(canvas: &mut Pixmap, (x, y): (f32, f32), radius: f32, colour: [u8; 3]) {
 }
 
 /// What nodes are called, to the right of their dots on a paper of their own.
-fn names(picture: &mut RgbImage, loaded: &Loaded, places: &[Place], radius: f32) {
-    let scale = (picture.width() / 450).max(1);
+fn names(picture: &mut RgbImage, loaded: &Loaded, places: &[Place], radius: f32, notices: &mut Vec<String>) {
+    let scale = (picture.width() / 450).max(1) as f32;
+    let high = 14.0 * scale;
+    let mut lacking = Vec::new();
     for (i, place) in places.iter().enumerate() {
         let mut name = loaded.names.get(i).cloned().unwrap_or_else(|| i.to_string());
         if name.chars().count() > LETTERS {
-            name = name.chars().take(LETTERS - 2).chain("..".chars()).collect();
+            name = name.chars().take(LETTERS - 1).chain(['…']).collect();
         }
-        let wide = 8 * scale * name.chars().count() as u32;
-        let right = place.x + radius + 3.0 * scale as f32;
+        lacking.extend(letters::lacking(&name));
+        let wide = letters::width(&name, high);
+        let right = place.x + radius + 3.0 * scale;
         // Left of the dot where the paper ends.
-        let left = if right + wide as f32 > picture.width() as f32 {
-            place.x - radius - 3.0 * scale as f32 - wide as f32
-        } else {
-            right
-        };
-        let (left, top) = (left.max(0.0) as u32, (place.y - 4.0 * scale as f32).max(0.0) as u32);
-        for y in top.saturating_sub(scale)..(top + 9 * scale).min(picture.height()) {
-            for x in left.saturating_sub(scale)..(left + wide + scale).min(picture.width()) {
+        let left =
+            if right + wide > picture.width() as f32 { place.x - radius - 3.0 * scale - wide } else { right };
+        let (left, top) = (left.max(0.0), (place.y - 0.5 * high).max(0.0));
+        for y in top as u32..((top + high) as u32).min(picture.height()) {
+            for x in (left - scale).max(0.0) as u32..((left + wide + scale) as u32).min(picture.width()) {
                 let pixel = picture.get_pixel_mut(x, y);
                 *pixel = Rgb(pixel.0.map(|c| c / 4 + 191));
             }
         }
-        text(picture, left, top, scale, &name);
+        letters::write(picture, (left, top), high, &name, INK);
+    }
+    lacking.sort_unstable();
+    lacking.dedup();
+    if !lacking.is_empty() {
+        let list: Vec<String> = lacking.iter().map(char::to_string).collect();
+        notices.push(format!(
+            "names have letters that the fonts lack, drawn as {}: {}",
+            letters::LACKING,
+            list.join(" ")
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::build::complete;
+
+    fn drawn(network: Network) -> (RgbImage, Vec<String>, f64) {
+        let names = Vec::new();
+        let loaded = Loaded { network, names, places: Vec::new(), dimensions: 0 };
+        let mut notices = Vec::new();
+        let began = cpu_time::ThreadTime::now();
+        let picture = draw(&loaded, None, 900, &mut notices).expect("a picture");
+        (picture, notices, began.elapsed().as_secs_f64())
+    }
+
+    #[test]
+    fn complete_networks_are_drawn_in_bounded_time() {
+        let (picture, notices, seconds) = drawn(complete(400).expect("79 800 edges"));
+        // 0.6 s of processor time in a debug build; lines as paths took 10 s.
+        assert!(seconds < 4.0, "{seconds} s");
+        assert!(notices.is_empty(), "{notices:?}");
+        let grey = |p: &Rgb<u8>| p.0[0] < 200 && p.0[0].abs_diff(p.0[2]) < 8;
+        let share = picture.pixels().filter(|p| grey(p)).count() as f64 / (900.0 * 900.0);
+        assert!((0.3..0.8).contains(&share), "{share} of the paper is covered by lines");
+    }
+
+    #[test]
+    fn thin_lines_added_up_cover_what_they_pass() {
+        let mut sheets = vec![0.0; 20 * 10];
+        add_line(&mut sheets, (20, 10), ((2.0, 3.0), (17.0, 3.0)), 1.0);
+        assert_eq!(sheets.iter().sum::<f32>(), 16.0);
+        assert!((2..=17).all(|x| sheets[3 * 20 + x] == 1.0));
+        // The same from the other end; a steep one; one that leaves the paper.
+        let mut back = vec![0.0; 20 * 10];
+        add_line(&mut back, (20, 10), ((17.0, 3.0), (2.0, 3.0)), 1.0);
+        assert_eq!(sheets, back);
+        let mut steep = vec![0.0; 20 * 10];
+        add_line(&mut steep, (20, 10), ((5.0, 0.0), (9.0, 9.0)), 0.5);
+        assert!((steep.iter().sum::<f32>() - 5.0).abs() < 1e-4, "{}", steep.iter().sum::<f32>());
+        add_line(&mut steep, (20, 10), ((-9.0, 4.0), (40.0, -30.0)), 1.0);
     }
 }

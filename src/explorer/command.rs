@@ -141,10 +141,10 @@ pub fn map_arguments(document: &Document, image: &str) -> Result<Vec<String>, St
         RowForm::Softpp => option("normalise", "softpp".into()),
     }
     if let (Some(lambda), true) = (compute.lambda, has_bandwidth) {
-        option("lambda", shortest(lambda));
+        option("lambda", shortest(&lambda));
     }
     if compute.epsilon != own.attention.epsilon {
-        option("epsilon", shortest(compute.epsilon));
+        option("epsilon", shortest(&compute.epsilon));
     }
     if compute.patch != own.patch {
         option("patch", compute.patch.to_string());

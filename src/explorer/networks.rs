@@ -9,7 +9,7 @@ pub(super) use plan::{Loader, Plan};
 
 use super::mask::MaskDocument;
 use crate::error::Result;
-use crate::mask::network::{GraphSpec, NetworkMask, NetworkMaskSpec};
+use crate::mask::network::{GraphSpec, LEAST_RTOL, NetworkMask, NetworkMaskSpec};
 use crate::topology::build::{
     Reach, binary_tree, erdos_renyi, grid, hypercube, preferential, random_tree, ring, small_world, star,
     torus,
@@ -269,11 +269,11 @@ impl TreeSettings {
 }
 
 impl DiffusionSettings {
-    /// The mask without what was cut and linked, as the command line takes it.
+    /// The mask without what was cut and linked, as the command line takes it: with no tolerance below its least.
     pub fn mask(&self) -> NetworkMask {
         let graph = GraphSpec::Image { sensitivity: self.sensitivity, reach: reach(self.corners), cut: 0.0 };
-        let spec =
-            NetworkMaskSpec::Diffusion { t: self.time, laplacian: self.laplacian, rtol: self.tolerance };
+        let rtol = self.tolerance.max(LEAST_RTOL);
+        let spec = NetworkMaskSpec::Diffusion { t: self.time, laplacian: self.laplacian, rtol };
         NetworkMask { spec, graph }
     }
 }

@@ -7,7 +7,7 @@ mod limits;
 mod wording;
 
 use super::document::Document;
-use crate::whole_file::write_whole;
+use crate::whole_file::{read_input, write_whole};
 use crate::words::{plain, told};
 use eframe::egui;
 use serde::{Deserialize, Serialize};
@@ -251,13 +251,8 @@ pub fn path_from(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf>
 }
 
 fn read_text(path: &Path) -> io::Result<String> {
-    let bytes = std::fs::metadata(path)?.len();
-    if bytes > MOST_BYTES {
-        let text = format!("{bytes} bytes are more than the {MOST_BYTES} that a session can have");
-        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
-    }
     // What is no text is no JSON either, and is told as such.
-    Ok(String::from_utf8_lossy(&std::fs::read(path)?).into_owned())
+    Ok(String::from_utf8_lossy(&read_input(path, MOST_BYTES)?).into_owned())
 }
 
 fn version_of(text: &str) -> Option<u64> {

@@ -292,7 +292,7 @@ fn check_binding(
         DType::U32 | DType::U8 | DType::Rgba8 => naga::ScalarKind::Uint,
     };
     if kind != wanted {
-        return Err(format!("holds {kind:?} in the shader but {:?} in the description", port.dtype));
+        return Err(format!("holds {kind:?} in the shader but {} in the description", port.dtype));
     }
     if class == Class::Storage && vector != variant.vec4.contains(&port.name) {
         return Err("reads vec4f in one of shader and description only (Variant::vec4)".into());

@@ -11,6 +11,7 @@
 
 use super::table::{Distance, Profile, RelativeTable, grid};
 use crate::error::{Error, Result};
+use crate::numbers::{Short, shortest};
 use crate::words::closest;
 use std::fmt;
 use std::str::FromStr;
@@ -416,20 +417,24 @@ impl fmt::Display for MaskSpec {
         match self {
             Self::None => f.write_str("none"),
             Self::Causal => f.write_str("causal"),
-            Self::Decay { gamma, both } => write!(f, "decay:{gamma}{}", if *both { ",both" } else { "" }),
-            Self::Separable { rows, cols } if rows == cols => write!(f, "separable:size={rows}"),
-            Self::Separable { rows, cols } => write!(f, "separable:rows={rows},cols={cols}"),
+            Self::Decay { gamma, both } => {
+                write!(f, "decay:{}{}", Short(*gamma), if *both { ",both" } else { "" })
+            }
+            Self::Separable { rows, cols } if rows == cols => write!(f, "separable:size={}", Short(*rows)),
+            Self::Separable { rows, cols } => {
+                write!(f, "separable:rows={},cols={}", Short(*rows), Short(*cols))
+            }
             Self::Toeplitz(spec) => {
                 let profile =
                     Profile::ALL.iter().find(|(_, p)| *p == spec.profile).map_or("?", |(name, _)| *name);
                 let distance =
                     DISTANCES.iter().find(|(_, d)| *d == spec.distance).map_or("?", |(name, _)| *name);
-                write!(f, "toeplitz:{profile},size={},distance={distance}", spec.size)?;
+                write!(f, "toeplitz:{profile},size={},distance={distance}", Short(spec.size))?;
                 f.write_str(if spec.torus { ",torus" } else { "" })?;
                 f.write_str(if spec.causal { ",causal" } else { "" })
             }
             Self::Stencil(spec) => {
-                let weights: Vec<String> = spec.weights.iter().map(f32::to_string).collect();
+                let weights: Vec<String> = spec.weights.iter().map(shortest).collect();
                 write!(f, "stencil:{}x{},{}", spec.rows, spec.cols, weights.join("/"))?;
                 f.write_str(if spec.torus { ",torus" } else { "" })?;
                 f.write_str(if spec.causal { ",causal" } else { "" })
@@ -448,6 +453,7 @@ mod tests {
             "none",
             "causal",
             "decay:0.95",
+            "separable:size=1e30",
             "decay:0,both",
             "separable:size=8",
             "separable:rows=8,cols=2.5",

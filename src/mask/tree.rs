@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::graph::Graph;
 use crate::kernels::graph::spmm;
 use crate::kernels::tree::{hankel, levels, sweeps::Sweeps};
+use crate::numbers::{Short, significant};
 use crate::tensor::{DType, HostData, HostTensor, Tensor};
 use crate::topology::tree::pieces::Factors;
 use crate::topology::tree::{Exponentials, Pieces, oracle};
@@ -105,7 +106,7 @@ impl TreeMask {
             return Err(Error::value(
                 "−λ · longest path of a tree mask",
                 format!("at most {}", oracle::MOST_GROWTH),
-                format!("{growth:.3} for λ = {lambda}"),
+                format!("{} for λ = {}", significant(growth, 4), Short(lambda)),
                 "such weights overflow: use λ ≥ 0",
             ));
         }
@@ -143,7 +144,7 @@ impl TreeMask {
                 return Err(Error::value(
                     "way through a table of distances",
                     "balls, levels or cuts",
-                    other,
+                    other.to_string(),
                     "use `exponential` or `smooth` for sweeps",
                 ));
             }
@@ -322,7 +323,7 @@ impl MaskOperator for TreeMask {
     fn describe(&self) -> String {
         let (nodes, trees) = (self.forest.nodes(), self.forest.trees());
         let what = match &self.rule {
-            Rule::Exponential { lambda, .. } => format!("exp(−{lambda} · distance)"),
+            Rule::Exponential { lambda, .. } => format!("exp(−{} · distance)", Short(*lambda)),
             Rule::Smooth { sum, .. } => {
                 format!("smooth weights within {:.1e} by {} exponentials", sum.error, sum.terms.len())
             }

@@ -174,6 +174,10 @@ fn frames(file: Arc<[u8]>, format: ImageFormat) -> Result<Frames<'static>, Image
 
 /// The format of a file by its first bytes, if it is one that has animations.
 fn format(path: &Path) -> Option<ImageFormat> {
+    // A pipe would be waited for, and what was read of it be gone.
+    if !path.is_file() {
+        return None;
+    }
     let format = image::guess_format(&starts_with(path, 16).ok()?).ok()?;
     matches!(format, ImageFormat::Gif | ImageFormat::Png | ImageFormat::WebP).then_some(format)
 }

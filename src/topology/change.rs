@@ -2,6 +2,7 @@
 
 use super::{NONE, Network};
 use crate::error::{Error, Result};
+use crate::numbers::Short;
 
 impl Network {
     /// Every edge turned round.
@@ -41,7 +42,7 @@ impl Network {
             Some((i, j, w)) => Err(Error::value(
                 format!("network of {user}"),
                 "undirected, the same weight both ways".to_string(),
-                format!("{w} for {i} → {j} and {} for {j} → {i}", self.between(j, i)),
+                format!("{} for {i} → {j} and {} for {j} → {i}", Short(w), Short(self.between(j, i))),
                 "take its edges both ways: `Network::symmetrised`, no --directed, or a file that is declared symmetric or undirected",
             )),
         }

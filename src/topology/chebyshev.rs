@@ -96,7 +96,7 @@ pub fn coefficients(a: f64, rtol: f64) -> Result<Vec<f64>> {
             "relative tolerance of a diffusion",
             format!("{LEAST_RTOL:e} to less than 1"),
             rtol,
-            "single precision reaches about 1e-6",
+            "f64 has no digits below; results in f32 are good to about 1e-6",
         ));
     }
     let count = if (0.0..=MOST_A).contains(&a) && a > 0.0 { negligible_order(a, 90.0) } else { 1 };

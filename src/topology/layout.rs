@@ -3,7 +3,8 @@
 //! Every component is laid out alone and the parts are set side by side. A component begins at its distances from a few far nodes,
 //! flattened to the two directions in which they differ most (which unfolds grids, rings and trees at once), and is then relaxed by the
 //! forces of Fruchterman and Reingold under a falling temperature; what is far pushes as the mean of its square of a quadtree (Barnes and
-//! Hut). Nothing is random, and the number of steps is bounded, so the same network always looks the same.
+//! Hut), and of very many edges each step takes others. Nothing is random, and steps and their work are bounded, so the same network always
+//! looks the same.
 //!
 //! Sources: Fruchterman and Reingold, *Graph drawing by force-directed placement*, 1991; Barnes and Hut, *A hierarchical O(N log N)
 //! force-calculation algorithm*, 1986; Harel and Koren, *Graph drawing by high-dimensional embedding*, 2002.
@@ -18,6 +19,11 @@ const PIVOTS: usize = 12;
 
 /// A square counts as one body where its side is below this share of its distance.
 const OPEN: f64 = 0.9;
+
+/// Springs that are pulled in a step, counted from both of their ends: of networks with more every node takes a sample of its own, another
+/// one each step, but never fewer than some.
+const SPRINGS: usize = 1 << 17;
+const LEAST_SPRINGS: usize = 16;
 
 /// Gap between components, in edges.
 const GAP: f64 = 2.0;
@@ -130,6 +136,11 @@ fn relax(rows: &[Vec<u32>], places: &mut [[f64; 2]], steps: usize, go_on: &mut i
     if n < 2 {
         return;
     }
+    let entries = rows.iter().map(Vec::len).sum::<usize>();
+    let taken = |degree: usize| match entries <= SPRINGS {
+        true => degree,
+        false => (degree * SPRINGS / entries).max(LEAST_SPRINGS).min(degree),
+    };
     let hottest = 0.6 * (n as f64).sqrt().min(8.0);
     for step in 0..steps {
         if !go_on() {
@@ -141,9 +152,16 @@ fn relax(rows: &[Vec<u32>], places: &mut [[f64; 2]], steps: usize, go_on: &mut i
         let forces: Vec<[f64; 2]> = (0..n)
             .map(|i| {
                 let mut force = tree.push(places, i);
-                for j in &rows[i] {
-                    let [x, y] = [0, 1].map(|a| places[*j as usize][a] - places[i][a]);
-                    let pull = x.hypot(y);
+                let (row, taken) = (&rows[i], taken(rows[i].len()));
+                // Where some stand for all, each pulls for as many.
+                let share = row.len() as f64 / taken.max(1) as f64;
+                for at in 0..taken {
+                    let j = match taken == row.len() {
+                        true => row[at],
+                        false => row[(i + step + at * row.len() / taken) % row.len()],
+                    };
+                    let [x, y] = [0, 1].map(|a| places[j as usize][a] - places[i][a]);
+                    let pull = share * x.hypot(y);
                     force[0] += x * pull;
                     force[1] += y * pull;
                 }

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`network`], [`change`], [`statistics`] | what a network is (rows of columns and weights), its changes, its figures |
 //! | [`build`] | grids, rings, cubes, neighbours of points, random ones, pictures, spanning trees |
-//! | `read` (feature `cli`) | edge lists, Matrix Market, GraphML, OBJ |
+//! | [`declared`], `read` (feature `cli`) | edge lists and what they do not say themselves, Matrix Market, GraphML, OBJ |
 //! | [`tree`] | rooted forests, heavy paths, centroids, and sums over them |
 //! | [`spectrum`], [`chebyshev`] | Laplacians, bounds of their eigenvalues, series for exp(−tL) and exp(tA) |
 //! | [`integrate`] | the same diffusion as a differential equation, stepped through time, to compare with |
@@ -18,6 +18,7 @@
 pub mod build;
 pub mod change;
 pub mod chebyshev;
+pub mod declared;
 pub mod distance;
 pub mod integrate;
 pub mod kernel;

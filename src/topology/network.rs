@@ -5,6 +5,7 @@
 //! products must stay within f32.
 
 use crate::error::{Error, Result};
+use crate::words::or_none;
 
 /// Least weight of an edge that is not 0.
 pub const LEAST_WEIGHT: f32 = 1e-30;
@@ -73,7 +74,7 @@ impl Network {
             return Err(Error::value(
                 "starts of a network's rows",
                 format!("ascending from 0 to the {} columns", columns.len()),
-                format!("{} numbers, the last {:?}", starts.len(), starts.last()),
+                format!("{} numbers, the last {}", starts.len(), or_none(starts.last())),
                 "give one start per row and the number of columns behind",
             ));
         }

@@ -7,6 +7,7 @@ mod decode;
 pub mod features;
 pub mod grid;
 pub mod image;
+pub(crate) mod letters;
 pub mod overlay;
 pub mod palette;
 pub mod scene;

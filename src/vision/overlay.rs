@@ -2,17 +2,18 @@
 //!
 //! The photograph is drawn in grey beneath, so that every hue in the picture belongs to the map.
 
+use crate::numbers::significant;
 use crate::words::{counted, plain};
 use std::io::{Cursor, Write as _};
 use std::path::{Path, PathBuf};
 
-use font8x8::legacy::BASIC_LEGACY;
 use glam::{DVec2, IVec2, UVec2};
 use image::{ImageFormat, Rgb, RgbImage};
 use rayon::prelude::*;
 
 use super::grid::TokenGrid;
 use super::image::Photo;
+use super::letters;
 
 pub use super::palette::{NOT_FINITE_COLOUR, Palette};
 
@@ -58,7 +59,7 @@ pub enum OverlayError {
     #[error(transparent)]
     Query(#[from] super::grid::GridError),
     /// An option is not a usable number.
-    #[error("overlay: {what} is {got}, expected {expected}")]
+    #[error("overlay: {what} is {}, expected {expected}", significant(*.got, 7))]
     Option {
         /// Which option.
         what: &'static str,
@@ -172,9 +173,12 @@ impl Overlay {
                 pixel.copy_from_slice(&colour);
             }
         });
-        for &query in queries {
-            let at = ((query.as_dvec2() + 0.5) / photo_per_drawn).floor().as_ivec2();
-            mark(&mut picture, at, drawn, layout.text_scale);
+        let scale_of_mark = layout.text_scale;
+        let hidden = Hidden { map, cols, tokens_per_drawn: photo_per_drawn * token_per_photo };
+        let places: Vec<IVec2> =
+            queries.iter().map(|q| ((q.as_dvec2() + 0.5) / photo_per_drawn).floor().as_ivec2()).collect();
+        for (at, around) in places.iter().zip(hidden.around(&places, Mark::reach(scale_of_mark))) {
+            mark(&mut picture, *at, drawn, &Mark::new(scale_of_mark, around));
         }
         layout.colour_bar(&mut picture, &scale);
         Ok(Self { picture, palette: scale.palette, range: (scale.low, scale.high), notices })
@@ -310,8 +314,12 @@ impl ValueScale {
         let beyond = finite().filter(|v| *v < low || *v > high).count();
         if beyond > 0 {
             notices.push(format!(
-                "{beyond} of {} map values lie beyond the colour bar ({low} to {high}), from {least:.3e} to {most:.3e}; drawn in its end colours",
-                map.len()
+                "{beyond} of {} map values lie beyond the colour bar ({} to {}), from {} to {}; drawn in its end colours",
+                map.len(),
+                significant(low, 4),
+                significant(high, 4),
+                significant(least, 4),
+                significant(most, 4)
             ));
         }
         Self { palette, low, high }
@@ -396,28 +404,33 @@ struct Layout {
     /// Numbers from the top of the bar down.
     labels: Vec<String>,
     has_gaps: bool,
-    /// Canvas pixels per font pixel.
+    /// Grows with the picture, 1 for small ones.
     text_scale: u32,
 }
 
 impl Layout {
-    const FONT: u32 = 8;
+    /// Pixels between things at scale 1.
+    const UNIT: u32 = 8;
+    /// Height of a line of text in those.
+    const LINE: f32 = 1.5;
     const GAP_LABEL: &'static str = "no value";
 
     fn of(drawn: UVec2, labels: Vec<String>, has_gaps: bool) -> Self {
         let text_scale = (f64::from(drawn.max_element()) / 300.0).round().clamp(1.0, 5.0) as u32;
-        let unit = Self::FONT * text_scale;
-        let gap_label = if has_gaps { Self::GAP_LABEL.len() } else { 0 };
-        let chars = labels.iter().map(String::len).max().unwrap_or(0).max(gap_label) as u32;
+        let unit = Self::UNIT * text_scale;
+        let gap_label = has_gaps.then_some(Self::GAP_LABEL);
+        let widths = labels.iter().map(String::as_str).chain(gap_label);
+        let widest = widths.map(|words| letters::width(words, Self::LINE * unit as f32)).fold(0.0, f32::max);
         // Margin, bar, tick and margin; the text; margin.
-        let bar_width = unit + (unit + unit / 2) + unit + unit * chars + unit / 2;
+        let bar_width = unit + (unit + unit / 2) + unit + widest.ceil() as u32 + unit / 2;
         let least_height = unit * 2 * (labels.len() as u32 + 3);
         let canvas = UVec2::new(drawn.x + bar_width, drawn.y.max(least_height));
         Self { canvas, drawn, labels, has_gaps, text_scale }
     }
 
     fn colour_bar(&self, picture: &mut RgbImage, scale: &ValueScale) {
-        let unit = Self::FONT * self.text_scale;
+        let unit = Self::UNIT * self.text_scale;
+        let height_of_text = Self::LINE * unit as f32;
         let left = self.drawn.x + unit;
         let width = unit + unit / 2;
         let top = unit;
@@ -435,14 +448,16 @@ impl Layout {
             let t = tick as f64 / (self.labels.len() - 1) as f64;
             let y = top + ((f64::from(height - line)) * t).round() as u32;
             fill(picture, left + width, y, unit / 2, line, INK);
-            let text_top = y.saturating_sub(unit / 2);
-            text(picture, left + width + unit, text_top, self.text_scale, label);
+            let beside = ((left + width + unit) as f32, (y as f32 - 0.5 * height_of_text).max(0.0));
+            letters::write(picture, beside, height_of_text, label, INK);
         }
         if self.has_gaps {
             let y = self.canvas.y - unit - unit / 2;
             fill(picture, left, y, width, unit, NOT_FINITE_COLOUR);
             outline(picture, left, y, width, unit, line);
-            text(picture, left + width + unit, y, self.text_scale, Self::GAP_LABEL);
+            let middle = y as f32 + 0.5 * (unit as f32 - height_of_text);
+            let beside = ((left + width + unit) as f32, middle);
+            letters::write(picture, beside, height_of_text, Self::GAP_LABEL, INK);
         }
     }
 }
@@ -456,14 +471,81 @@ fn number(value: f64, largest: f64) -> String {
     if (0.095..1000.0).contains(&largest) { format!("{value:.2}") } else { format!("{value:.1e}") }
 }
 
-/// Ring and cross around the query, black under white so that it shows on any colour; cut at the photograph's edge.
-fn mark(picture: &mut RgbImage, at: IVec2, drawn: UVec2, text_scale: u32) {
-    let unit = f64::from(text_scale) + 1.0;
-    let (radius, arm, gap, reach) = (5.0 * unit, 8.5 * unit, 2.0 * unit, (9.5 * unit).ceil() as i32);
+/// What of a map a mark would hide.
+struct Hidden<'a> {
+    map: &'a [f32],
+    cols: usize,
+    tokens_per_drawn: DVec2,
+}
+
+impl Hidden<'_> {
+    /// Share of the largest magnitude that is to be seen.
+    const SEEN: f32 = 0.02;
+    /// Share of what is to be seen near a query that its mark may hide.
+    const MOST: f64 = 0.3;
+
+    /// For every query, how many drawn pixels what there is to see reaches around it, where a mark of this `reach` would hide too much of it.
+    /// Each token counts for the query that it is nearest to.
+    fn around(&self, queries: &[IVec2], reach: f64) -> Vec<Option<f64>> {
+        let largest = self.map.iter().filter(|v| v.is_finite()).fold(0.0, |most: f32, v| most.max(v.abs()));
+        let half = 0.5 / self.tokens_per_drawn;
+        if half.min_element() >= reach {
+            // It lies within its own token.
+            return vec![None; queries.len()];
+        }
+        // Tokens under the mark, all tokens, and how far they reach.
+        let mut found = vec![(0_usize, 0_usize, 0.0_f64); queries.len()];
+        for (token, value) in self.map.iter().enumerate() {
+            if largest == 0.0 || !value.is_finite() || value.abs() < Self::SEEN * largest {
+                continue;
+            }
+            let cell = DVec2::new((token % self.cols) as f64, (token / self.cols) as f64);
+            let middle = (cell + 0.5) / self.tokens_per_drawn;
+            let far = |query: &IVec2| (query.as_dvec2() + 0.5 - middle).abs();
+            let nearest = queries.iter().map(|query| far(query).max_element()).enumerate();
+            let Some((query, distance)) = nearest.min_by(|a, b| a.1.total_cmp(&b.1)) else { continue };
+            let (under, all, most) = &mut found[query];
+            *under += usize::from(distance <= reach);
+            *all += 1;
+            *most = most.max((far(&queries[query]) + half).max_element());
+        }
+        let much = |(under, all, _): &(usize, usize, f64)| *under as f64 > Self::MOST * *all as f64;
+        found.iter().map(|found| much(found).then_some(found.2)).collect()
+    }
+}
+
+/// Ring and cross around a query, or four arms that point at it from outside of what there is to see.
+struct Mark {
+    /// Half the width of its lines.
+    unit: f64,
+    /// Radius of the ring, where there is one.
+    radius: Option<f64>,
+    /// Where arms begin and end.
+    arms: (f64, f64),
+}
+
+impl Mark {
+    /// Pixels from the middle to the end of the usual one.
+    fn reach(text_scale: u32) -> f64 {
+        9.5 * (f64::from(text_scale) + 1.0)
+    }
+
+    fn new(text_scale: u32, around: Option<f64>) -> Self {
+        let unit = f64::from(text_scale) + 1.0;
+        match around {
+            None => Self { unit, radius: Some(5.0 * unit), arms: (2.0 * unit, 8.5 * unit) },
+            Some(around) => Self { unit, radius: None, arms: (around + 1.5 * unit, around + 8.0 * unit) },
+        }
+    }
+}
+
+/// Draws a mark, black under white so that it shows on any colour; cut at the photograph's edge.
+fn mark(picture: &mut RgbImage, at: IVec2, drawn: UVec2, Mark { unit, radius, arms }: &Mark) {
+    let reach = (arms.1 + unit).ceil() as i32;
     let distance = |p: DVec2| {
-        let ring = (p.length() - radius).abs();
+        let ring = radius.map_or(f64::INFINITY, |radius| (p.length() - radius).abs());
         let bar = |along: f64, across: f64| {
-            let beyond = (along.abs() - arm).max(gap - along.abs()).max(0.0);
+            let beyond = (along.abs() - arms.1).max(arms.0 - along.abs()).max(0.0);
             beyond.hypot(across)
         };
         ring.min(bar(p.x, p.y)).min(bar(p.y, p.x))
@@ -500,18 +582,6 @@ fn outline(picture: &mut RgbImage, left: u32, top: u32, width: u32, height: u32,
     fill(picture, left, top + height - line, width, line, INK);
     fill(picture, left, top, line, height, INK);
     fill(picture, left + width - line, top, line, height, INK);
-}
-
-/// ASCII text with the 8 × 8 font; bit 0 of a font row is its left pixel.
-pub(crate) fn text(picture: &mut RgbImage, left: u32, top: u32, scale: u32, words: &str) {
-    for (at, c) in (0u32..).zip(words.chars()) {
-        let glyph = BASIC_LEGACY.get(c as usize).copied().unwrap_or([0x7e; 8]);
-        for (row, bits) in (0u32..).zip(glyph) {
-            for column in (0..8u32).filter(|column| bits >> column & 1 == 1) {
-                fill(picture, left + (at * 8 + column) * scale, top + row * scale, scale, scale, INK);
-            }
-        }
-    }
 }
 
 /// Grey of equal luma, a little compressed so that the map's colours stay clear on black and on white.

@@ -95,6 +95,11 @@ fn a_row_of_a_mask_colours_the_nodes() {
     // 33 thousand pixels; dots as large as on a paper that nodes fill evenly would cover 52 thousand.
     let inked = picture.enumerate_pixels().filter(|(x, _, p)| *x < 720 && p.0 != [255; 3]).count();
     assert!((25_000..42_000).contains(&inked), "{inked} pixels are not paper");
+    // Letters beyond ASCII are drawn; what no font has is told, once.
+    fs::write(folder.at("places.csv"), "Königsberg,Łódź\nŁódź,東京\n東京,京都\n").expect("a file");
+    let run = folder.run(&["graph", "places.csv", "--numbering", "names", "--out", "places.png"]).done();
+    assert!(run.stderr.contains("letters that the fonts lack, drawn as ?: 京 東 都"), "{}", run.all());
+    assert_eq!(run.stderr.lines().count(), 1, "{}", run.all());
     draw(&[&asset("icosphere.obj"), "--out", "solid.png", "--mask", "tree:rate=0.3", "--node", "7"]);
     fs::write(folder.at("one-way.csv"), "0,1\n1,2\n2,0\n").expect("a file");
     draw(&["one-way.csv", "--directed", "--out", "one-way.png", "--mask", "steps:p=1", "--node", "0"]);
@@ -106,6 +111,16 @@ fn a_row_of_a_mask_colours_the_nodes() {
     refused(&["--out", "x.png", "--mask", "steps:p=2", "--node", "34"], &["--node 34", "0 to 33"]);
     refused(&["--out", "x.png", "--mask", "steps:p=2", "--node", "-1"], &["--node"]);
     refused(&["--out", "x.txt"], &["x.txt", ".png"]);
+    // What edge lists do not say themselves has no meaning for other files.
+    let mesh = asset("icosphere.obj");
+    for (option, named) in [
+        (&["--numbering", "names"][..], "numbering=names"),
+        (&["--directed"], "directed"),
+        (&["--nodes", "9"], "nodes=9"),
+        (&["--numbering", "zero"], "zero"),
+    ] {
+        folder.run(&[&["graph", mesh.as_str()], option].concat()).refused(&["icosphere.obj", named, "leave"]);
+    }
     refused(&["--out", "none/x.png"], &["none"]);
     refused(&["--out", "x.png", "--size", "0"], &["--size 0", "8192"]);
     refused(&["--out", "x.png", "--mask", "diffusion:t=-1", "--node", "0"], &["t"]);

@@ -102,6 +102,23 @@ fn graph_files_are_refused_with_line_and_column() {
     folder.run(&["graph", "none.csv"]).refused(&["none.csv", "check the name"]);
 }
 
+/// What never ends is not read, by whatever name it goes.
+#[cfg(unix)]
+#[test]
+fn devices_are_no_inputs() {
+    let folder = Folder::new("devices-as-inputs");
+    let link = |name: &str| std::os::unix::fs::symlink("/dev/zero", folder.at(name)).expect("a link");
+    ["zero.csv", "zero.mtx", "zero.npz", "zero.png"].iter().for_each(|name| link(name));
+    for name in ["zero.csv", "zero.mtx"] {
+        folder.run(&["graph", name]).refused(&[name, "a device, which may never end"]);
+        row(&folder, "diffusion:t=1", name, 3, &["--at", "0,0"]).refused(&[name, "a device"]);
+    }
+    folder
+        .run(&["eval", "causal", "--inputs", "zero.npz", "--out", "y.npz", "--device", "cpu"])
+        .refused(&["zero.npz", "a device"]);
+    folder.map(&["zero.png", "--at", "1,1"]).refused(&["zero.png", "device"]);
+}
+
 #[test]
 fn masks_refuse_graphs_that_they_cannot_stand_on() {
     let folder = Folder::new("bad-mask-graphs");

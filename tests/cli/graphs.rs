@@ -119,6 +119,22 @@ fn a_mask_on_a_graph_is_painted_and_told() {
     assert!(all.chunks(350).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-3));
     let odd = (0..all.len()).map(|at| (all[at] - all[at % 350 * 350 + at / 350]).abs()).fold(0.0, f32::max);
     assert!(odd < 1e-5, "{odd}");
+    // Edge lists with names, where nodes are numbered as they appear, and those of one way.
+    fs::write(folder.at("names.csv"), "ann,bob\nbob,cat\n").expect("a file");
+    for (words, sees) in [("names.csv:numbering=names", 2), ("names.csv:numbering=names,directed,nodes=4", 1)]
+    {
+        let grid = if words.ends_with('4') { "1x4" } else { "1x3" };
+        let report =
+            mask(&["steps:p=1", "--grid", grid, "--at", "1,0", "--graph", words], &["--json"]).done().json();
+        assert_eq!(
+            (&report["keys_seen"][0], &report["mask_on_graph"]["graph"]),
+            (&sees.into(), &words.into())
+        );
+    }
+    mask(&["steps:p=1", "--grid", "1x3", "--at", "1,0", "--graph", "names.csv"], &[])
+        .refused(&["names.csv", "numbering=names"]);
+    mask(&["steps:p=1", "--grid", "1x3", "--at", "1,0", "--graph", "names.csv:numbering=2"], &[])
+        .refused(&["zero, one, names"]);
     let refused: [(&[&str], &[&str]); 7] = [
         (&["diffusion:t=1", "--grid", "3x4", "--graph", "image"], &["graph `image`", "a picture", "grid8"]),
         (&["diffusion:t=1", "--grid", "3x4"], &["graph `image`", "a picture"]),

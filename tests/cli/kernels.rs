@@ -21,6 +21,16 @@ fn every_kernel_is_listed_and_described() {
         assert!(text.contains(kernel.formula) && text.contains(kernel.source), "{text}");
     }
     folder.run(&["eval", "--describe", "matmull"]).refused(&["matmull", "did you mean matmul"]);
+    // A list of what has a word in its name; options of a run have no meaning there.
+    let some = folder.run(&["eval", "--list", "tree"]).done().stdout;
+    assert!(
+        some.lines().count() > 3
+            && some.lines().all(|line| line.split(' ').next().is_some_and(|w| w.contains("tree"))),
+        "{some}"
+    );
+    folder.run(&["eval", "--list", "zzz"]).refused(&["zzz"]);
+    folder.run(&["eval", "--list", "--out", "y.npz"]).refused(&["--list", "--out"]);
+    folder.run(&["eval", "causal", "--describe", "tree"]).refused(&["--describe"]);
     folder.run(&["eval", "zzz", "--inputs", "x.npz", "--out", "y.npz"]).refused(&["zzz", "--list"]);
     folder.run(&["eval", "matmul"]).refused(&["--inputs", "--out"]);
     folder.run(&["eval"]).refused(&["NAME"]);
@@ -170,6 +180,20 @@ fn bad_arrays_are_refused_in_one_line() {
     folder.run(&[&base[..], &["nowhere/out.npz"]].concat()).refused(&["nowhere"]);
     folder.run(&[&base[..], &["out.csv"]].concat()).refused(&["out.csv", "suffix"]);
     assert_eq!(folder.names(), names, "nothing half-written is left");
+    // Two results do not go into one array, which is known before any work.
+    let outputs = KERNELS.iter().find(|k| k.name == "exact_attention").expect("a kernel").ports.iter();
+    assert!(outputs.filter(|p| p.access == wgattn::kernel::Access::Write).count() > 1);
+    let run = folder.run(&[
+        "eval",
+        "exact_attention",
+        "--inputs",
+        "good.npz",
+        "--device",
+        "cpu",
+        "--out",
+        "two.npy",
+    ]);
+    run.refused(&["two.npy", "one array"]);
     let taken = [
         "eval",
         "matmul",
@@ -243,4 +267,31 @@ fn numbers_that_mean_nothing_are_refused_with_port_and_element() {
     let mut decaying = qkv(("decay", f32s(&[1], &[2.0])));
     decaying.retain(|(name, _)| *name != "table");
     run("causal_attention", &decaying, &[]).refused(&["element 0", "`decay`", "from 0 to 1"]);
+}
+
+/// Numbers that pass the range of f32 on their way are no result, unless they are asked for.
+#[test]
+fn results_beyond_f32_are_refused() {
+    let folder = Folder::new("beyond-f32");
+    let devices = folder.run(&["devices", "--json"]).done().json()["devices"].as_array().map_or(0, Vec::len);
+    let entries = [("x", f32s(&[4, 1], &[3e38, 3e38, 1.0, 2.0]))];
+    let arrays = entries.into_iter().map(|(name, array)| (name.to_string(), array)).collect();
+    arrays::write(folder.at("in.npz"), &arrays).expect("arrays are written");
+    let base = ["eval", "none", "--inputs", "in.npz", "--out", "y.npz"];
+    // The reference has room for them.
+    folder.run(&[&base[..], &["--device", "cpu"]].concat()).done();
+    match &arrays::read(folder.at("y.npz")).expect("a result")["y"].data {
+        ArrayData::F64(y) => assert!(y.iter().all(|y| (*y - 6e38).abs() < 1e33), "{y:?}"),
+        other => panic!("{}", other.dtype()),
+    }
+    fs::remove_file(folder.at("y.npz")).expect("a result");
+    if devices < 2 {
+        eprintln!("no adapter but the reference: how it refuses is tested beside the code");
+        return;
+    }
+    let run = folder.run(&[&base[..], &["--device", "0"]].concat());
+    run.refused(&["none", "element 0 of `y`", "6e38", "greatest of f32", "--allow-nonfinite"]);
+    assert!(!folder.0.join("y.npz").exists());
+    let run = folder.run(&[&base[..], &["--device", "0", "--allow-nonfinite"]].concat()).done();
+    assert!(run.stderr.contains("not finite"), "{}", run.all());
 }

@@ -24,13 +24,16 @@ fn a_mask_is_painted_over_a_picture_and_over_a_bare_grid() {
     let row: Vec<f32> = (0..12).map(|t| f32::from(u8::from(t <= 5))).collect();
     assert_eq!(numbers(&folder, "r.npy"), row);
     assert_eq!(numbers(&folder, "all.npy")[5 * 12..6 * 12], row);
-    let refused: [(&[&str], &[&str]); 7] = [
+    let refused: [(&[&str], &[&str]); 10] = [
         (&["mask", "toeplitz:gaus", "--grid", "3x4", "--at", "0,0"], &["gaus", "gauss"]),
         (&["mask", "causal", "--at", "0,0"], &["picture", "--grid"]),
         (&["mask", "causal", "--grid", "3x4", "--at", "4,0"], &["4,0", "below 4"]),
         (&["mask", "causal", "--grid", "0x4", "--at", "0,0"], &["ROWSxCOLS"]),
         (&["mask", "causal", &cat, "--at", "160,0"], &["160"]),
         (&["mask", "causal", &cat, "--at", "0,0", "--out", &cat], &["input itself"]),
+        (&["mask", "causal", &cat, "--at", "0,0", "--stride", "0"], &["stride 0", "at least 1"]),
+        (&["mask", "causal", "--grid", "3x4", "--at", "0,0", "--stride", "2"], &["--stride", "--grid"]),
+        (&["mask", "pagerank:rtol=1e-12", &cat, "--at", "0,0"], &["`rtol`", "1e-7", "f32"]),
         (&["mask", "causal", "--grid", "200x200", "--at", "0,0", "--matrix", "big.npy"], &["40000", "--raw"]),
     ];
     for (arguments, parts) in refused {

@@ -1,7 +1,7 @@
 //! Places by forces: neighbours near, others apart, the same every time, and every shape of network.
 
 use wgattn::topology::Network;
-use wgattn::topology::build::{Reach, grid, preferential, random_tree, ring, small_world, star};
+use wgattn::topology::build::{Reach, complete, grid, preferential, random_tree, ring, small_world, star};
 use wgattn::topology::layout::{USUAL_STEPS, by_forces};
 
 fn gap(places: &[[f32; 2]], i: u32, j: u32) -> f64 {
@@ -75,4 +75,19 @@ fn it_repeats_and_stops_when_told() {
         asked < 4
     });
     assert_eq!(asked, 4);
+}
+
+/// A step takes a bounded number of springs: a million cost what a hundred thousand do, and a complete network is a disc.
+#[test]
+fn places_of_complete_networks_are_found_in_bounded_time() {
+    let network = complete(1000).expect("half a million edges");
+    let began = cpu_time::ThreadTime::now();
+    let places = by_forces(&network, USUAL_STEPS, || true);
+    let seconds = began.elapsed().as_secs_f64();
+    // 1 s of processor time in a debug build; all springs of all steps took 8.
+    assert!(seconds < 4.0, "{seconds} s");
+    let radius = |p: &[f32; 2]| f64::from(p[0]).hypot(f64::from(p[1]));
+    let most = places.iter().map(radius).fold(0.0, f64::max);
+    let mean = places.iter().map(radius).sum::<f64>() / 1000.0;
+    assert!((0.5..0.8).contains(&(mean / most)), "a disc, evenly filled: {mean} of {most}");
 }

@@ -8,6 +8,7 @@ use crate::graph::Graph;
 use crate::kernels::graph::graph_attention;
 use crate::tensor::{DType, HostTensor, Tensor};
 use crate::topology::Network;
+use crate::words::or_none;
 
 /// Its word.
 pub(super) const NAME: &str = "gkat";
@@ -74,7 +75,7 @@ pub(super) fn evaluate(
         false => [("query", given.take("query", weights)?), ("key", given.take("key", weights)?)],
         true => [("left", column(given, "left")?), ("right", column(given, "right")?)],
     };
-    let readout = match given.has("readout") || given.has("bias") {
+    let readout = match has_readout(|name| given.has(name)) {
         false => None,
         true => {
             let weights = given.take("readout", &["b", "h", "i", "k"])?;
@@ -105,9 +106,15 @@ pub(super) fn evaluate(
     });
     let model = Gkat { layers: vec![Layer { scores, value }], readout };
     let made = model.record(&mut graph, nodes, &pairs)?;
-    let outputs: Vec<Tensor> = made.layers.iter().copied().chain(made.logits).collect();
+    let outputs: Vec<(&str, Tensor)> =
+        ["y", "logits"].into_iter().zip(made.layers.iter().copied().chain(made.logits)).collect();
     let results = network::run(&given.what, args, &mut graph, &inputs, &outputs)?;
-    Ok(["y", "logits"].into_iter().zip(results).collect())
+    Ok(outputs.iter().map(|(name, _)| *name).zip(results).collect())
+}
+
+/// Whether arrays ask for a readout, the second result.
+pub(super) fn has_readout(has: impl Fn(&str) -> bool) -> bool {
+    has("readout") || has("bias")
 }
 
 /// A vector per head as a column `[1, h, w, 1]`.
@@ -128,7 +135,7 @@ fn batched(network: Network, given: &mut Tensors<'_>, nodes: u32) -> Result<Netw
     if shape.len() != 1 || offsets.last() != Some(&nodes) {
         return Err(given.wrong(
             &format!("`offsets` [g + 1], the last of them the {nodes} nodes"),
-            format!("{shape:?} that ends with {:?}", offsets.last()),
+            format!("{shape:?} that ends with {}", or_none(offsets.last())),
         ));
     }
     graph_attention::blocks(nodes, &offsets)?;

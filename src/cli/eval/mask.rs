@@ -13,7 +13,7 @@ use crate::kernels::elementwise::weighted_sum;
 use crate::mask::network::{GraphSpec, MadeMask, NetworkMask, NetworkMaskSpec, Tokens};
 use crate::mask::operator::attend;
 use crate::mask::{MaskOperator, MaskSpec, Toeplitz};
-use crate::numbers::significant;
+use crate::numbers::{Short, significant};
 use crate::tensor::{DType, HostTensor, Tensor};
 use crate::words::counted;
 
@@ -173,7 +173,7 @@ impl Task {
                     "{}: element {at} of `{name}`: expected a feature of at least 0, got {}; map queries and keys first (`wgattn \
                      eval feature_map`), or --unchecked takes it as it is",
                     given.what,
-                    tensor.to_f32()[at]
+                    Short(tensor.to_f32()[at])
                 )));
             }
         }
@@ -228,7 +228,7 @@ pub(super) fn evaluate(mask: &AnyMask, args: &Args, given: &mut Tensors<'_>) -> 
             placed.attention(&mut graph, (q, k, v))?
         }
     };
-    let mut outputs = network::run(&given.what, args, &mut graph, &inputs, &[y])?;
+    let mut outputs = network::run(&given.what, args, &mut graph, &inputs, &[("y", y)])?;
     outputs.pop().ok_or_else(|| Failure(format!("{}: no result came back; report this", given.what)))
 }
 

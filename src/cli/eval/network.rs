@@ -2,12 +2,16 @@
 
 use super::Args;
 use crate::arrays::{Array, ArrayData};
+use crate::backend::cpu::CpuBackend;
+use crate::backend::{Backend, DeviceKind, Timings};
 use crate::cli::{Failure, Outcome, notice, open_device};
 use crate::graph::Graph;
 use crate::mask::network::GraphSpec;
+use crate::numbers::significant;
 use crate::tensor::{HostData, HostTensor, Shape, Tensor};
 use crate::topology::Network;
 use crate::topology::read::{Options, read};
+use crate::words::counted;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
@@ -136,8 +140,8 @@ pub(super) fn network(args: &Args, given: &mut Tensors<'_>, tokens: u32) -> Resu
              [m]) among the inputs",
             given.what
         ))),
-        (Some(GraphSpec::File(path)), false) => {
-            let options = Options { directed: args.directed, ..Options::default() };
+        (Some(GraphSpec::File { path, options }), false) => {
+            let options = Options { directed: options.directed || args.directed, ..*options };
             let network = read(path, &options)?.network;
             if network.nodes() == tokens as usize {
                 return Ok(network);
@@ -178,27 +182,89 @@ fn of_edges(args: &Args, given: &mut Tensors<'_>, tokens: u32) -> Result<Network
     })
 }
 
-/// Runs a graph on the device and reads its outputs.
+/// Runs a graph on the device and reads its outputs, which are called by name.
+///
+/// Errors: results that are not finite where those of the f64 reference are, unless they are taken.
 pub(super) fn run(
     what: &str,
     args: &Args,
     graph: &mut Graph,
     inputs: &[(Tensor, &HostTensor)],
-    outputs: &[Tensor],
+    outputs: &[(&str, Tensor)],
 ) -> Result<Vec<HostTensor>, Failure> {
-    for output in outputs {
+    for (_, output) in outputs {
         graph.output(*output)?;
     }
     let backend = open_device(&args.device)?;
-    let mut program = backend.compile(graph)?;
-    for (tensor, data) in inputs {
-        program.write(*tensor, data)?;
-    }
-    let timings = program.run()?;
+    let (results, timings) = computed(backend.as_ref(), graph, inputs, outputs)?;
     notice(format_args!(
         "{what} on {}: {:.3} ms, shader compilation included",
         backend.info().name,
         1e3 * timings.wall_seconds
     ));
-    Ok(outputs.iter().map(|output| program.read(*output)).collect::<Result<_, _>>()?)
+    let finite = || results.iter().zip(outputs).all(|(result, (name, _))| result.check_finite(name).is_ok());
+    if !args.allow_nonfinite && backend.info().kind != DeviceKind::Reference && !finite() {
+        notice(format_args!(
+            "{what}: results are not finite, and are compared with those of the f64 reference"
+        ));
+        let (exact, _) = computed(&CpuBackend, graph, inputs, outputs)?;
+        for ((result, exact), (name, _)) in results.iter().zip(&exact).zip(outputs) {
+            check_range(what, name, result, exact)?;
+        }
+    }
+    Ok(results)
+}
+
+fn computed(
+    backend: &dyn Backend,
+    graph: &Graph,
+    inputs: &[(Tensor, &HostTensor)],
+    outputs: &[(&str, Tensor)],
+) -> Result<(Vec<HostTensor>, Timings), Failure> {
+    let mut program = backend.compile(graph)?;
+    for (tensor, data) in inputs {
+        program.write(*tensor, data)?;
+    }
+    let timings = program.run()?;
+    let results = outputs.iter().map(|(_, output)| program.read(*output)).collect::<Result<_, _>>()?;
+    Ok((results, timings))
+}
+
+/// Refuses a result that left the range of f32 on its way.
+fn check_range(what: &str, name: &str, result: &HostTensor, exact: &HostTensor) -> Outcome {
+    let (result, exact) = (result.to_f64(), exact.to_f64());
+    let left = |(_, (x, wanted)): &(usize, (&f64, &f64))| !x.is_finite() && wanted.is_finite();
+    let mut all = result.iter().zip(&exact).enumerate().filter(left);
+    let Some((at, (x, wanted))) = all.next() else { return Ok(()) };
+    let more = match all.count() {
+        0 => String::new(),
+        more => format!(" (and {})", counted(more, "element more", "elements more")),
+    };
+    Err(Failure(format!(
+        "{what}: element {at} of `{name}`{more}: expected {}, as the f64 reference has it, got {}: numbers on the way pass 3.4e38, the \
+         greatest of f32; scale the inputs down, use --device cpu, or --allow-nonfinite writes it as it is",
+        significant(*wanted, 4),
+        significant(*x, 4)
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_finite_where_the_reference_is() {
+        let of = |numbers: &[f64]| {
+            HostTensor::new([numbers.len() as u32], HostData::F64(numbers.to_vec())).expect("numbers")
+        };
+        let check = |got: &[f64], exact: &[f64]| {
+            check_range("sum", "y", &of(got), &of(exact)).map_err(|Failure(why)| why)
+        };
+        let message = check(&[1.0, f64::NAN, f64::INFINITY], &[1.0, 6e38, 7e38]).expect_err("an overflow");
+        for part in ["element 1 of `y` (and 1 element more)", "expected 6e38", "got NaN", "--device cpu"] {
+            assert!(message.contains(part), "no {part} in {message}");
+        }
+        // What is infinite by its formula is so.
+        assert_eq!(check(&[1.0, f64::INFINITY], &[1.0, f64::INFINITY]), Ok(()));
+    }
 }

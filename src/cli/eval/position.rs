@@ -1,8 +1,8 @@
 //! `wgattn eval spe-sine:…` and `spe-conv:…`: queries and keys from a file under a position code.
 
-use super::{Args, Failure, array_of};
+use super::{Args, Failure, array_of, network};
 use crate::arrays::{Array, ArrayData};
-use crate::cli::{notice, open_device, print_line};
+use crate::cli::print_line;
 use crate::graph::Graph;
 use crate::position::Positions;
 use crate::position::spec::{EncodingSpec, Kind};
@@ -121,21 +121,11 @@ pub(super) fn evaluate(
     let positions = Positions::grid(&sides)?;
     let coded =
         encoding.record(&mut graph, &spec.noise(), &positions, spec.realizations, (inputs[0], inputs[1]))?;
-    graph.output(coded.0)?;
-    graph.output(coded.1)?;
-    let backend = open_device(&args.device)?;
-    let mut program = backend.compile(&graph)?;
-    program.write(inputs[0], &q)?;
-    program.write(inputs[1], &k)?;
-    let timings = program.run()?;
-    notice(format_args!(
-        "{name} on {}: {:.3} ms, shader compilation included",
-        backend.info().name,
-        1e3 * timings.wall_seconds
-    ));
+    let named = [("q_coded", coded.0), ("k_coded", coded.1)];
+    let results = network::run(name, args, &mut graph, &[(inputs[0], &q), (inputs[1], &k)], &named)?;
     let mut outputs = BTreeMap::new();
-    for (name, tensor) in [("q_coded", coded.0), ("k_coded", coded.1)] {
-        let Array { data, .. } = array_of(&program.read(tensor)?);
+    for ((name, _), result) in named.into_iter().zip(&results) {
+        let Array { data, .. } = array_of(result);
         let sides = sides.iter().map(|side| *side as usize);
         let shape = [b as usize, h as usize].into_iter().chain(sides).chain([spec.realizations as usize]);
         outputs.insert(name.to_owned(), Array { shape: shape.collect(), data });

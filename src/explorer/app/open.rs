@@ -5,6 +5,7 @@ use crate::explorer::networks::Source;
 use crate::source::{self, Kind, Player, built_in};
 use crate::topology::read;
 use crate::vision::image::Photo;
+use crate::whole_file::open_input;
 use crate::words::{counted, told};
 use eframe::egui;
 use std::path::Path;
@@ -85,7 +86,7 @@ impl App {
                 read::SUFFIXES.map(|suffix| format!(".{suffix}")).join(", ")
             ));
         }
-        std::fs::File::open(path).map_err(|error| format!("{name}: {}", told(&error)))?;
+        open_input(path).map_err(|error| format!("{name}: {}", told(&error)))?;
         let whole = source::anywhere(&name.to_string());
         let settings = &mut self.document.settings.networks.network;
         (settings.source, settings.query) = (Source::File(whole), 0);

@@ -5,7 +5,7 @@ use crate::explorer::document::Document;
 use crate::explorer::networks::{NetworkSettings, Plan, Source};
 use crate::explorer::settings::{Colours, Device, Look};
 use crate::mask::Profile;
-use crate::mask::network::{NetworkMask, NetworkMaskSpec};
+use crate::mask::network::{LEAST_RTOL, NetworkMask, NetworkMaskSpec};
 use crate::topology::kernel::Normalisation;
 use crate::topology::read::Numbering;
 use crate::vision::grid::{DEFAULT_MAX_TOKENS, DEFAULT_STRIDE};
@@ -21,6 +21,7 @@ pub fn diffusion_command(document: &Document, input: &Input) -> Result<Copied, S
     }
     let mut copied = over_picture(document, input, &document.settings.networks.diffusion.mask())?;
     copied.told.push_str(" It is the mask alone, without the map.");
+    copied.told.push_str(toleranced_otherwise(document.settings.networks.diffusion.tolerance));
     Ok(copied)
 }
 
@@ -121,7 +122,7 @@ pub(in crate::explorer) fn network_commands(document: &Document, plan: &Plan) ->
         true => Ok(NetworkMaskSpec::Diffusion {
             t: settings.time,
             laplacian: settings.laplacian,
-            rtol: settings.tolerance,
+            rtol: settings.tolerance.max(LEAST_RTOL),
         }),
         false => Err("of heat, which takes edges both ways here and undirected networks alone there"),
     };
@@ -159,6 +160,9 @@ pub(in crate::explorer) fn network_commands(document: &Document, plan: &Plan) ->
     if !missing.is_empty() {
         told.push_str(&format!(" There is none {}.", missing.join(", and none ")));
     }
+    if plan.statistics.undirected {
+        told.push_str(toleranced_otherwise(settings.tolerance));
+    }
     told.push_str(placed_otherwise(settings, plan));
     Ok(Copied { lines, told })
 }
@@ -182,6 +186,11 @@ pub(in crate::explorer) fn network_tree_command(document: &Document, plan: &Plan
     let mut told = told("mask", &drawn_otherwise(&document.settings.look));
     told.push_str(placed_otherwise(&networks.network, plan));
     Ok(Copied { lines: vec![line], told })
+}
+
+/// What is to be told of a tolerance.
+fn toleranced_otherwise(tolerance: f64) -> &'static str {
+    if tolerance < LEAST_RTOL { " Its tolerance is 1e-7, the least that it takes." } else { "" }
 }
 
 /// What is to be told of the places of nodes.
@@ -230,6 +239,12 @@ mod tests {
         let mask = document.settings.networks.diffusion.mask();
         assert_eq!(mask.spec.to_string().parse::<NetworkMaskSpec>().expect("a mask"), mask.spec);
         assert_eq!(mask.graph.to_string().parse::<GraphSpec>().expect("a graph"), mask.graph);
+        document.settings.networks.diffusion.tolerance = 1e-9;
+        let copied = diffusion_command(&document, &input("a.png")).expect("it can be said");
+        assert!(
+            copied.lines[0].contains(",rtol=1e-7 ") && copied.told.contains("1e-7, the least"),
+            "{copied:?}"
+        );
         let frame = Input { frame: Some(3), ..input("clip.gif") };
         assert!(diffusion_command(&document, &frame).expect_err("a frame").contains("pictures only"));
         document.cuts.links = vec![[[1, 1], [9, 9]]];
@@ -303,6 +318,7 @@ mod tests {
             let one_way = name == "one-way.mtx";
             assert_eq!(copied.lines.len(), if one_way { 2 } else { 3 }, "{copied:?}");
             assert_eq!(copied.told.contains("none of heat"), one_way, "{copied:?}");
+            assert_eq!(copied.told.contains("1e-7, the least"), !one_way, "{copied:?}");
             let named = copied.lines.iter().all(|line| line.contains(" --numbering names"));
             assert_eq!(named, name == "friends.csv", "{copied:?}");
             let rows = crate::explorer::views::network_rows(&document.settings.networks.network);

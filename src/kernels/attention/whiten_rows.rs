@@ -6,6 +6,7 @@
 //! * `shift` `[b, h, r, w]`: the first number of each query, its row's mean; nothing is taken off where it is left out.
 //! * `moments` `[b, h, m, 2]` of [`key_moments`](super::key_moments); the mean is taken off only where `centred` is 1.
 
+use crate::numbers::Short;
 use crate::error::Result;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
@@ -30,7 +31,7 @@ params! {
 fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     let p = Params::from_bytes(params);
     if !(p.ew > 0.0 && p.ew.is_finite()) {
-        return Err(format!("wants ew > 0, got {}", p.ew));
+        return Err(format!("wants ew > 0, got {}", Short(p.ew)));
     }
     if p.centred > 1 {
         return Err(format!("centred is 0 or 1, got {}", p.centred));

@@ -25,6 +25,7 @@
 
 use super::segment_max::{Rows, Segments};
 use super::{feature_exp, feature_pointwise, feature_rows, segment_max, segment_shift};
+use crate::numbers::Short;
 use crate::error::Result;
 use crate::graph::{Expansion, Graph};
 use crate::kernel::*;
@@ -32,6 +33,7 @@ use crate::kernels::laplacian::kernel_matrix::kept;
 use crate::kernels::laplacian::nystrom::slices;
 use crate::kernels::linalg::{matmul, transpose};
 use crate::tensor::{DType, Dims, HostData, Tensor};
+use crate::words::or_none;
 use crate::{params, reference};
 use std::ops::Range;
 
@@ -140,10 +142,10 @@ fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     }
     let sane = p.scale >= 0.0 && p.scale.is_finite() && p.eps >= 0.0 && p.eps.is_finite();
     if !sane {
-        return Err(format!("scale and eps are finite and not below 0, got {} and {}", p.scale, p.eps));
+        return Err(format!("scale and eps are finite and not below 0, got {} and {}", Short(p.scale), Short(p.eps)));
     }
     if d == 0 || products == Some(0) || r == 0 {
-        return Err(format!("wants d, r and rows of the projection ≥ 1, got d = {d}, r = {r}, p = {products:?}"));
+        return Err(format!("wants d, r and rows of the projection ≥ 1, got d = {d}, r = {r}, p = {}", or_none(products)));
     }
     if p.map >= FAVOR && products.is_none() {
         return Err("maps 3 to 5 need `projection` [p, d]".into());

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::kernel::wgsl_module::Shared;
 use crate::kernel::{Caps, HostArgs, Real};
 use crate::tensor::{Dims, HostData};
+use crate::words::or_none;
 
 /// Reading a row without leaving the lists.
 pub const ROW: &Shared =
@@ -21,7 +22,7 @@ pub fn checked(n: u32, starts: &[u32], columns: &[u32], weights: Option<&[f32]>)
     };
     let whole = starts.len() as u64 == u64::from(n) + 1;
     if !whole || starts.first() != Some(&0) || starts.last().map(|end| *end as usize) != Some(columns.len()) {
-        let got = format!("{} entries from {:?} to {:?}", starts.len(), starts.first(), starts.last());
+        let got = format!("{} entries from {} to {}", starts.len(), or_none(starts.first()), or_none(starts.last()));
         return wrong(
             "starts".into(),
             format!("{} entries from 0 to {}", u64::from(n) + 1, columns.len()),

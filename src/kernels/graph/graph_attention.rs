@@ -20,6 +20,7 @@ use crate::kernels::distance::pairs::{
     tile_rounds,
 };
 use crate::tensor::{DType, Dims, HostData};
+use crate::words::or_none;
 use crate::{params, reference};
 
 params! {
@@ -48,7 +49,7 @@ pub fn blocks(nodes: u32, offsets: &[u32]) -> Result<(Vec<u32>, u32)> {
         Err(Error::value("offsets of a batch of graphs", expected, got, "give the first node of every graph and the end"))
     };
     if offsets.first() != Some(&0) {
-        return wrong("a list that begins with 0", format!("{:?}", offsets.first()));
+        return wrong("a list that begins with 0", or_none(offsets.first()));
     }
     let (mut starts, mut sum, mut largest) = (vec![0], 0_u64, 0);
     for (graph, pair) in offsets.windows(2).enumerate() {
@@ -330,7 +331,7 @@ mod tests {
     #[test]
     fn offsets_that_are_wrong_are_named() {
         for (offsets, wanted) in
-            [(&[1, 2][..], "begins with 0"), (&[0, 4, 2], "graph 1"), (&[0, 10], "up to 9"), (&[], "begins with 0")]
+            [(&[1, 2][..], "begins with 0, got 1;"), (&[0, 4, 2], "graph 1"), (&[0, 10], "up to 9"), (&[], "got none;")]
         {
             let said = blocks(9, offsets).expect_err("wrong").to_string();
             assert!(said.contains(wanted), "`{said}` does not say `{wanted}`");

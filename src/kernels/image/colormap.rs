@@ -7,6 +7,7 @@
 //! * `colours` `[256]`: display bytes (gamma space), red in the lowest byte, alpha in the highest.
 //! * `out` `[rows, cols]`: pixels of display bytes; blending stays in gamma space, in which colour maps are drawn.
 
+use crate::numbers::Short;
 use crate::error::Result;
 use crate::graph::Graph;
 use crate::kernel::wgsl_module::GROUP;
@@ -34,7 +35,9 @@ fn check(_: &Dims, params: &[u8]) -> std::result::Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "wants finite low < high with a finite difference, got {low} and {high}"
+        "wants finite low < high with a finite difference, got {} and {}",
+        Short(low),
+        Short(high)
     ))
 }
 

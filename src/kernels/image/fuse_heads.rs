@@ -5,6 +5,7 @@
 //!
 //! * `x`, `less` `[heads, n]`; `out` `[n]`. What is not finite in any head that counts is not finite in `out`.
 
+use crate::numbers::Short;
 use crate::error::Result;
 use crate::graph::Graph;
 use crate::kernel::wgsl_module::GROUP;
@@ -47,7 +48,7 @@ fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
         return Err(format!("head {} of {}", p.head, dims.size("heads")));
     }
     if !(p.least > 0.0 && p.least.is_finite()) {
-        return Err(format!("least is a finite number > 0, got {}", p.least));
+        return Err(format!("least is a finite number > 0, got {}", Short(p.least)));
     }
     Ok(())
 }

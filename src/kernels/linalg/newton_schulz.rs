@@ -23,6 +23,7 @@ pub mod data;
 pub mod dense;
 
 use super::{identity_distance, inverse_choice, inverse_fallback, matmul, newton_schulz_start, newton_schulz_workgroup};
+use crate::numbers::Short;
 use crate::error::Result;
 use crate::graph::{Expansion, Graph};
 use crate::kernel::*;
@@ -130,7 +131,7 @@ pub(super) fn check_bounds(epsilon: f32, tolerance: f32, largest: f32) -> std::r
         if x.is_finite() && x > 0.0 {
             Ok(())
         } else {
-            Err(format!("{name} must be positive and finite, got {x}"))
+            Err(format!("{name} must be positive and finite, got {}", Short(x)))
         }
     };
     positive("epsilon", epsilon)?;

@@ -8,6 +8,7 @@
 //!   steps that were taken, counted as they were taken.
 
 use super::newton_schulz::{self as whole, bound::MOST_STEPS, dense};
+use crate::numbers::Short;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
 use crate::params;
@@ -65,7 +66,7 @@ fn check(_: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     if !p.upper.is_finite() || p.upper < 0.0 {
         return Err(format!(
             "upper must be positive, or 0 for the matrix's own, got {}",
-            p.upper
+            Short(p.upper)
         ));
     }
     Ok(())

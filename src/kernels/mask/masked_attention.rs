@@ -20,6 +20,7 @@ use super::path::{self, Path};
 use super::relative::{self, Grid, Operands, check_grid, finish};
 use super::relative_attention::segments;
 use super::{relative_attention, toeplitz_attention_fused};
+use crate::numbers::Short;
 use crate::error::{Error, Result};
 use crate::graph::{Expansion, Graph};
 use crate::kernel::*;
@@ -88,7 +89,7 @@ fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     }
     for (name, x) in [("safety", p.safety), ("tau", p.tau)] {
         if !(x.is_finite() && x > 0.0) {
-            return Err(format!("{name} is a number above 0, got {x}"));
+            return Err(format!("{name} is a number above 0, got {}", Short(x)));
         }
     }
     check_grid(dims, &p.grid())?;

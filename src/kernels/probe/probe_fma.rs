@@ -4,6 +4,7 @@
 //!
 //! * `x`, `out`: `[b, h, n]`. With |factor| < 1 the chains converge, so that any number of rounds stays exact enough.
 
+use crate::numbers::Short;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
 use crate::tensor::Dims;
@@ -38,7 +39,7 @@ fn check(_: &Dims, params: &[u8]) -> std::result::Result<(), String> {
         true => Ok(()),
         false => Err(format!(
             "factor is below 1 in magnitude and addend finite, got {} and {}",
-            p.factor, p.addend
+            Short(p.factor), Short(p.addend)
         )),
     }
 }

@@ -13,6 +13,7 @@ use crate::kernels::graph::csr;
 use crate::kernels::graph::stencil_step::{self, SLOTS};
 use crate::kernels::graph::steps::MOST_TERMS;
 use crate::mask::operator::{Exactness, MaskOperator, ParameterGradient, check};
+use crate::numbers::Short;
 use crate::tensor::{DType, HostData, HostTensor, Tensor};
 use crate::topology::build::Reach;
 use crate::topology::chebyshev::{Series, coefficients};
@@ -277,8 +278,8 @@ impl Diffusion {
 impl MaskOperator for Diffusion {
     fn describe(&self) -> String {
         let kind = match self.kind {
-            Kind::Heat(laplacian) => format!("exp(−tL), t = {}, {laplacian} Laplacian", self.t),
-            Kind::Growth => format!("exp(tA), t = {}", self.t),
+            Kind::Heat(laplacian) => format!("exp(−tL), t = {}, {laplacian} Laplacian", Short(self.t)),
+            Kind::Growth => format!("exp(tA), t = {}", Short(self.t)),
         };
         let way = if self.grid.is_some() { ", on a grid" } else { "" };
         format!("{kind}, {} terms on {} nodes{way}", self.degree(), self.network.nodes())

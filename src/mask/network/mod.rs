@@ -11,6 +11,7 @@
 //! without edges itself. Source: Choromanski et al., arXiv 2107.07999, section 4; method: topological masking, 2.5.
 
 mod diffusion;
+mod room;
 mod sampled;
 mod spec;
 mod steps;
@@ -25,7 +26,7 @@ use crate::topology::Network;
 
 pub use diffusion::{Diffusion, GridArrays, GridTensors, diffuse_on_grid};
 pub use sampled::SampledWalks;
-pub use spec::{GraphSpec, MadeMask, NetworkMask, NetworkMaskSpec, Tokens};
+pub use spec::{GraphSpec, LEAST_RTOL, MadeMask, NetworkMask, NetworkMaskSpec, Tokens};
 pub use steps::Steps;
 pub use walks::WalkKernel;
 

@@ -146,7 +146,10 @@ impl MaskOperator for Steps {
         match self.kind {
             Kind::Power(p) => format!("walks of {p} steps on {n} nodes"),
             Kind::PageRank { restart, terms } => {
-                format!("PageRank with restart {restart}, {terms} terms on {n} nodes")
+                format!(
+                    "PageRank with restart {}, {terms} terms on {n} nodes",
+                    crate::numbers::Short(restart)
+                )
             }
         }
     }

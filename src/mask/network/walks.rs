@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::graph::Graph;
 use crate::kernels::elementwise::weighted_sum;
 use crate::mask::operator::{Exactness, MaskOperator, ParameterGradient, check};
+use crate::numbers::Short;
 use crate::tensor::Tensor;
 use crate::topology::Network;
 use crate::topology::kernel::{self, Normalisation};
@@ -220,7 +221,7 @@ impl MaskOperator for WalkKernel {
         format!(
             "{name} kernel of walks of {} nodes, λ = {}, on {}",
             self.nodes,
-            self.lambda,
+            Short(self.lambda),
             self.network.nodes()
         )
     }

@@ -12,9 +12,11 @@ mod obj;
 use super::Network;
 use super::network::{LEAST_WEIGHT, MOST_WEIGHT};
 use crate::error::{Error, Result};
+use crate::whole_file::read_input;
 use crate::words::told;
 use std::path::Path;
 
+pub use super::declared::{Numbering, Options};
 pub use edge_list::{Separator, edge_list};
 pub use graphml::graphml;
 pub use matrix_market::matrix_market;
@@ -33,35 +35,16 @@ pub struct Loaded {
     pub dimensions: usize,
 }
 
-/// What the nodes of an edge list are called.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Numbering {
-    /// Numbers from 0.
-    #[default]
-    Zero,
-    /// Numbers from 1.
-    One,
-    /// Any words; nodes are numbered as they appear.
-    Names,
-}
-
-/// What an edge list does not say itself. Matrix Market, GraphML and OBJ do, and do not look at this.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    /// Whether edges lead one way only.
-    pub directed: bool,
-    /// What nodes are called.
-    pub numbering: Numbering,
-    /// How many nodes there are, if more than appear.
-    pub nodes: Option<usize>,
-}
-
 /// Suffixes of the files that can be read, in small letters.
 pub const SUFFIXES: [&str; 9] = ["csv", "tsv", "txt", "edges", "el", "mtx", "graphml", "xml", "obj"];
 
+/// Those of edge lists.
+const LISTS: [&str; 5] = ["csv", "tsv", "txt", "edges", "el"];
+
 /// Reads a file by its suffix: `csv`, `tsv`, `txt`, `edges`, `el` (separated by white space), `mtx`, `graphml`, `xml`, `obj`.
 ///
-/// Errors: [`Error::Value`] with file, line and column; for another suffix, a file that cannot be read, or one that is not UTF-8.
+/// Errors: [`Error::Value`] with file, line and column; for another suffix, a file that cannot be read, or one that is not UTF-8; for options
+/// beside a file that says itself what they do.
 pub fn read(path: &Path, options: &Options) -> Result<Loaded> {
     let name = path.display().to_string();
     let suffix = path.extension().map(|s| s.to_string_lossy().to_lowercase()).unwrap_or_default();
@@ -73,7 +56,15 @@ pub fn read(path: &Path, options: &Options) -> Result<Loaded> {
             "rename it to what it holds",
         ));
     }
-    let bytes = std::fs::read(path)
+    if *options != Options::default() && !is_list(path) {
+        return Err(Error::value(
+            format!("options of {name}"),
+            SAYS_ITSELF,
+            options.to_string(),
+            "leave out what is for edge lists",
+        ));
+    }
+    let bytes = read_input(path, MOST_BYTES)
         .map_err(|e| Error::value(format!("network file {name}"), "a readable file", "none", told(&e)))?;
     let text = String::from_utf8(bytes).map_err(|e| {
         let valid = e.utf8_error().valid_up_to();
@@ -91,6 +82,18 @@ pub fn read(path: &Path, options: &Options) -> Result<Loaded> {
         _ => edge_list(text, &name, Separator::Space, options),
     }
 }
+
+/// Why files of other kinds have no options.
+pub(crate) const SAYS_ITSELF: &str = "none: files of this kind say themselves what edge lists do not";
+
+/// Whether a file is an edge list by its suffix: the kind that [`Options`] are for.
+pub fn is_list(path: &Path) -> bool {
+    let suffix = path.extension().map(|s| s.to_string_lossy().to_lowercase()).unwrap_or_default();
+    LISTS.contains(&suffix.as_str())
+}
+
+/// Largest file that is read: some hundred million edges.
+const MOST_BYTES: u64 = 2 << 30;
 
 /// Most nodes that a file may imply by a large number alone; more must be declared.
 const MOST_IMPLIED: usize = 1 << 26;
@@ -119,7 +122,7 @@ impl Spot<'_> {
             self.error(
                 expected,
                 quoted(text),
-                "write a whole number; names are read by `wgattn graph --numbering names`",
+                "write a whole number; names are read with numbering=names behind the file, or `wgattn graph --numbering names`",
             )
         })
     }

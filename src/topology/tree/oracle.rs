@@ -3,6 +3,7 @@
 
 use super::{Centroids, Forest, HeavyPaths};
 use crate::error::{Error, Result};
+use crate::numbers::{Short, significant};
 use crate::topology::NONE;
 use rustfft::{FftPlanner, num_complex::Complex};
 
@@ -278,7 +279,10 @@ fn check_lambda(forest: &Forest, lambda: f64) -> Result<()> {
     if lambda.is_finite() && growth <= MOST_GROWTH {
         return Ok(());
     }
-    let got = if lambda.is_finite() { format!("{growth:.3} for λ = {lambda}") } else { lambda.to_string() };
+    let got = match lambda.is_finite() {
+        true => format!("{} for λ = {}", significant(growth, 4), Short(lambda)),
+        false => lambda.to_string(),
+    };
     Err(Error::value(
         "−λ · longest path of a tree mask",
         format!("finite, at most {MOST_GROWTH}"),

@@ -5,11 +5,12 @@ mod explorer_driver;
 use eframe::egui::{self, Key, Modifiers, PointerButton, Pos2, pos2, vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
-use explorer_driver::{click, drawn, file, open, settle};
+use explorer_driver::{click, copied, drawn, file, open, settle};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use wgattn::explorer::position::{Axes, Kernel, Kind, PositionSettings};
 use wgattn::explorer::session::Session;
+use wgattn::explorer::settings::Device;
 use wgattn::explorer::{App, Options};
 use wgattn::position::Mode;
 
@@ -287,4 +288,44 @@ fn a_large_picture_is_reduced_for_its_codes_and_a_heavy_code_is_refused() {
     set(&mut harness, |s| (s.realizations, s.sinusoids) = (4096, 60));
     assert!(harness.query_by_label_contains("Weight moved by noise").is_none());
     keep(&mut harness, "position-heavy");
+}
+
+#[cfg(unix)]
+#[test]
+fn the_copied_command_maps_the_same_tokens_under_the_same_code() {
+    let options = Options {
+        sources: vec![drawn("copied-code.png", 900, 700)],
+        views: vec!["position".into()],
+        ..Options::default()
+    };
+    let mut harness = open(options, WIDE);
+    settle(&mut harness);
+    assert!(harness.query_by_label_contains("Codes are drawn on the CPU here, for 4096 tokens").is_some());
+    set(&mut harness, |s| (s.kind, s.taps, s.realizations, s.noise_seed) = (Kind::Conv, 3, 16, 9));
+    harness.state_mut().document_mut().settings.device = Device::Named("cpu".into());
+    harness.state_mut().document_mut().settings.compute.heads = 1;
+    settle(&mut harness);
+    let command = copied(&mut harness).unwrap_or_else(|| panic!("{:?}", harness.state().news()));
+    let code = "--position spe-conv:taps=3x3,realizations=16,seed=9,init=1,shared-heads";
+    for part in ["wgattn map ", "copied-code.png", code, "--max-tokens 4096", "--heads 1", "--head 0"] {
+        assert!(command.contains(part), "no {part}: {command}");
+    }
+    assert_eq!(command.lines().count(), 1, "{command}");
+    assert!(harness.state().news().is_some_and(|news| news.contains("the map with the code")));
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_wgattn")).parent().expect("a folder");
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").expect("a path"));
+    let line = format!("{command} --json --out '{}'", file("copied-code-map.png").display());
+    let out =
+        std::process::Command::new("sh").args(["-c", &line]).env("PATH", path).output().expect("a shell");
+    assert!(out.status.success(), "{line}\n{}", String::from_utf8_lossy(&out.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&out.stdout).expect("a report");
+    assert_eq!(report["tokens"].as_f64(), Some(numbers(&harness, "Tokens")[0]), "{line}");
+    // What has no words there is said.
+    set(&mut harness, |s| s.gain = 2.0);
+    assert_eq!(copied(&mut harness), None);
+    assert!(
+        harness.state().news().is_some_and(|news| news.contains("no gain")),
+        "{:?}",
+        harness.state().news()
+    );
 }

@@ -3,11 +3,11 @@
 //! `data/masking/gkat.npz` holds inputs in f32 and results that two f64 computations agree on.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use wgattn::arrays::{self, Array, ArrayData};
 use wgattn::attention::FeatureMap;
 use wgattn::attention::gkat::{BatchMask, Gkat, GraphMask, Layer, Pairs, Readout, Scores, standardised};
-use wgattn::backend::{Backend, cpu::CpuBackend};
+use wgattn::backend::Backend;
 use wgattn::graph::Graph;
 use wgattn::mask::operator::Dense;
 use wgattn::random::{gaussian, philox};
@@ -17,16 +17,7 @@ use wgattn::topology::{Network, build};
 
 mod support;
 
-type Devices = Vec<(String, Arc<dyn Backend>)>;
-
-fn devices() -> &'static Devices {
-    static DEVICES: OnceLock<Devices> = OnceLock::new();
-    DEVICES.get_or_init(|| {
-        let mut list: Devices = vec![("cpu".into(), Arc::new(CpuBackend))];
-        list.extend(support::backends().into_iter().map(|(name, b)| (name, Arc::new(b) as Arc<dyn Backend>)));
-        list
-    })
-}
+use support::devices;
 
 /// Standard normal numbers.
 fn normal(stream: u32, count: usize) -> Vec<f32> {

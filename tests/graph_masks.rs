@@ -1,10 +1,9 @@
 //! Masks by shortest paths and closed forms as operators: stored arrays, definitions entry by entry, both forms and both ways, on every device.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
 use wgattn::arrays::{self, Array, ArrayData};
 use wgattn::attention::Masks;
-use wgattn::backend::{Backend, cpu::CpuBackend};
+use wgattn::backend::Backend;
 use wgattn::graph::Graph;
 use wgattn::kernels::distance::distance_attention;
 use wgattn::kernels::distance::pairs::SOFTMAX;
@@ -18,16 +17,7 @@ use wgattn::topology::{Network, build, chebyshev};
 
 mod support;
 
-type Devices = Vec<(String, Arc<dyn Backend>)>;
-
-fn devices() -> &'static Devices {
-    static DEVICES: OnceLock<Devices> = OnceLock::new();
-    DEVICES.get_or_init(|| {
-        let mut list: Devices = vec![("cpu".into(), Arc::new(CpuBackend))];
-        list.extend(support::backends().into_iter().map(|(name, b)| (name, Arc::new(b) as Arc<dyn Backend>)));
-        list
-    })
-}
+use support::devices;
 
 /// Standard normal numbers.
 fn normal(stream: u32, count: usize) -> Vec<f32> {

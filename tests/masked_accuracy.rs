@@ -5,12 +5,12 @@
 //! evaluation, at least 1e-6.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use wgattn::arrays::{self, Array, ArrayData};
 use wgattn::attention::{
     FeatureMap, LinearAttention, Mask, MaskedAttention, Masks, Published, Role, ScanMask,
 };
-use wgattn::backend::{Backend, cpu::CpuBackend};
+use wgattn::backend::Backend;
 use wgattn::graph::Graph;
 use wgattn::kernels::linear::outer_rows;
 use wgattn::kernels::mask::path::Path;
@@ -21,16 +21,7 @@ use wgattn::tensor::{DType, HostData, HostTensor, Tensor};
 
 mod support;
 
-/// The CPU and every adapter, opened once.
-fn devices() -> &'static [(String, Arc<dyn Backend>)] {
-    static DEVICES: OnceLock<Vec<(String, Arc<dyn Backend>)>> = OnceLock::new();
-    DEVICES.get_or_init(|| {
-        let mut list: Vec<(String, Arc<dyn Backend>)> = vec![("cpu".into(), Arc::new(CpuBackend))];
-        let adapters = support::backends().into_iter();
-        list.extend(adapters.map(|(name, b)| (name, Arc::new(b) as Arc<dyn Backend>)));
-        list
-    })
-}
+use support::devices;
 
 struct File(BTreeMap<String, Array>);
 

@@ -6,10 +6,9 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
 use wgattn::arrays::{Array, ArrayData, read};
 use wgattn::attention::Masks;
-use wgattn::backend::{Backend, cpu::CpuBackend};
+use wgattn::backend::Backend;
 use wgattn::graph::Graph;
 use wgattn::mask::MaskOperator;
 use wgattn::mask::network::{Diffusion, NetworkMaskSpec, SampledWalks, Steps, WalkKernel};
@@ -24,18 +23,10 @@ use wgattn::topology::{Laplacian, Network};
 
 mod support;
 
+use support::devices;
+
 const KINDS: [(&str, Laplacian); 3] =
     [("comb", Laplacian::Combinatorial), ("norm", Laplacian::Symmetric), ("rw", Laplacian::RandomWalk)];
-
-/// The CPU and every adapter, opened once.
-fn devices() -> &'static [(String, Arc<dyn Backend>)] {
-    static DEVICES: OnceLock<Vec<(String, Arc<dyn Backend>)>> = OnceLock::new();
-    DEVICES.get_or_init(|| {
-        let mut list: Vec<(String, Arc<dyn Backend>)> = vec![("cpu".into(), Arc::new(CpuBackend))];
-        list.extend(support::backends().into_iter().map(|(name, b)| (name, Arc::new(b) as Arc<dyn Backend>)));
-        list
-    })
-}
 
 struct Stored(BTreeMap<String, Array>);
 

@@ -3,12 +3,8 @@
 //!
 //! Tolerances are the method's (4.3): codes 2e-6 of the largest up to 4096 tokens and 5e-6 beyond, queries and keys 1e-5, attention 1e-4.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::{Arc, OnceLock};
-use wgattn::arrays::{Array, ArrayData, read};
 use wgattn::attention::{LinearAttention, Masks, ScanMask};
-use wgattn::backend::{Backend, cpu::CpuBackend};
+use wgattn::backend::Backend;
 use wgattn::graph::Graph;
 use wgattn::kernels::feature::feature_map::{self, Params};
 use wgattn::kernels::feature::segment_max::Rows;
@@ -16,100 +12,22 @@ use wgattn::kernels::position::{conv_code, counter_noise, philox_words, sine_cod
 use wgattn::position::apply::{Side, apply};
 use wgattn::position::record::Given;
 use wgattn::position::sine::{PUBLISHED_BIAS, SineSizes};
-use wgattn::position::{
-    Code, Codes, ConvCode, Encoding, Gate, Meaning, Mode, Noise, Positions, SineCode, scale,
-};
+use wgattn::position::{Code, Codes, ConvCode, Encoding, Gate, Mode, Noise, Positions, SineCode, scale};
 use wgattn::tensor::{DType, HostData, HostTensor, Tensor};
 
+#[path = "support/spe.rs"]
+mod published;
 mod support;
 
-/// The CPU and every adapter, opened once.
-fn devices() -> &'static [(String, Arc<dyn Backend>)] {
-    static DEVICES: OnceLock<Vec<(String, Arc<dyn Backend>)>> = OnceLock::new();
-    DEVICES.get_or_init(|| {
-        let mut list: Vec<(String, Arc<dyn Backend>)> = vec![("cpu".into(), Arc::new(CpuBackend))];
-        list.extend(support::backends().into_iter().map(|(name, b)| (name, Arc::new(b) as Arc<dyn Backend>)));
-        list
-    })
+use published::File;
+use support::devices;
+
+fn sine(file: &File) -> Encoding {
+    Encoding::new(file.sine("param_"), file.gate()).expect("works")
 }
 
-struct File(BTreeMap<String, Array>);
-
-impl File {
-    fn open(name: &str) -> Self {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/spe/{name}.npz"));
-        Self(read(path).expect("the stored arrays are there"))
-    }
-
-    fn array(&self, name: &str) -> &Array {
-        self.0.get(name).unwrap_or_else(|| panic!("no array {name}"))
-    }
-
-    fn numbers(&self, name: &str) -> Vec<f64> {
-        match &self.array(name).data {
-            ArrayData::F64(v) => v.clone(),
-            ArrayData::I32(v) => v.iter().map(|x| f64::from(*x)).collect(),
-            other => panic!("{name} is {}", other.dtype()),
-        }
-    }
-
-    fn words(&self, name: &str) -> Vec<u32> {
-        match &self.array(name).data {
-            ArrayData::U32(v) => v.clone(),
-            other => panic!("{name} is {}", other.dtype()),
-        }
-    }
-
-    fn shape(&self, name: &str) -> Vec<u32> {
-        self.array(name).shape.iter().map(|x| *x as u32).collect()
-    }
-
-    /// `[b, n, h, d]` as `[b, h, n, d]`.
-    fn by_head(&self, name: &str) -> HostTensor {
-        let &[b, n, h, d] = &self.array(name).shape[..] else { panic!("{name} has other axes") };
-        let x = self.numbers(name);
-        let rows = (0..b).flat_map(|b| (0..h).flat_map(move |h| (0..n).map(move |n| (b, h, n))));
-        let all = rows.flat_map(|(b, head, i)| x[((b * n + i) * h + head) * d..][..d].to_vec()).collect();
-        HostTensor::new([b as u32, h as u32, n as u32, d as u32], HostData::F64(all)).expect("works")
-    }
-
-    fn gate(&self) -> Option<Gate> {
-        self.0.contains_key("gate").then(|| {
-            let &[h, d] = &self.shape("gate")[..] else { panic!("gate has other axes") };
-            Gate::new(h, d, self.numbers("gate"), Meaning::Paper).expect("works")
-        })
-    }
-
-    fn sine(&self) -> Encoding {
-        let &[heads, width, sinusoids] = &self.shape("param_freqs")[..] else { panic!("other axes") };
-        let sizes = SineSizes { heads, width, sinusoids, axes: 1 };
-        let read = |name: &str| self.numbers(&format!("param_{name}"));
-        let code =
-            SineCode::from_raw(sizes, &read("freqs"), &read("offsets"), &read("gains")).expect("works");
-        Encoding::new(code, self.gate()).expect("works")
-    }
-
-    /// The published program swaps its two filters.
-    fn conv(&self) -> Encoding {
-        let (heads, width) = (self.shape("q")[2], self.shape("q")[3]);
-        let taps = self.shape("param_conv_q.weight")[2];
-        let of = |name: &str| self.numbers(&format!("param_{name}.weight"));
-        let code = ConvCode::new(heads, width, &[taps], of("conv_k"), of("conv_q")).expect("works");
-        Encoding::new(code, self.gate()).expect("works")
-    }
-
-    /// The samples of its noise `[r, h · d, n + 4 P]` that it hears, as `[h, d, u, r]`.
-    fn samples(&self) -> Vec<f64> {
-        let &[r, channels, length] = &self.array("noise").shape[..] else { panic!("other axes") };
-        let (n, taps) = (self.array("q").shape[1], self.array("param_conv_q.weight").shape[2]);
-        let drawn = self.numbers("noise");
-        let place = |c: usize, u: usize, lane: usize| drawn[(lane * channels + c) * length + taps + u];
-        let places = (0..channels).flat_map(|c| (0..n + taps - 1).map(move |u| (c, u)));
-        places
-            .flat_map(|(c, u)| (0..r).map(move |lane| (c, u, lane)))
-            .map(|(c, u, lane)| place(c, u, lane))
-            .collect()
-    }
+fn conv(file: &File) -> Encoding {
+    Encoding::new(file.conv(), file.gate()).expect("works")
 }
 
 /// Runs a graph of these inputs and reads its outputs.
@@ -351,9 +269,9 @@ fn heads_and_layers_share_noise_where_they_are_told_to() {
 fn published_queries_and_keys_come_out_of_every_device() {
     for name in ["sine_plain", "sine_gated", "conv1d_plain", "conv1d_gated"] {
         let file = File::open(name);
-        let sine = name.starts_with("sine");
+        let by_sine = name.starts_with("sine");
         let (encoding, z) =
-            if sine { (file.sine(), file.numbers("noise")) } else { (file.conv(), file.samples()) };
+            if by_sine { (sine(&file), file.numbers("noise")) } else { (conv(&file), file.samples()) };
         let epsilon = encoding.gate().map(|_| file.numbers("gate_noise"));
         let r = file.shape("qhat")[3];
         let positions = Positions::line(file.shape("q")[1]).expect("works");
@@ -438,9 +356,9 @@ fn published_attention_of_codes_comes_out_from_end_to_end() {
         ["e2e_sine_favor_causal", "e2e_sine_favor_full", "e2e_sine_relu_causal", "e2e_conv_favor_causal"]
     {
         let file = File::open(name);
-        let sine = name.contains("sine");
+        let by_sine = name.contains("sine");
         let (encoding, z) =
-            if sine { (file.sine(), file.numbers("noise")) } else { (file.conv(), file.samples()) };
+            if by_sine { (sine(&file), file.numbers("noise")) } else { (conv(&file), file.samples()) };
         let epsilon = file.numbers("gate_noise");
         let r = file.shape("qhat")[3];
         let positions = Positions::line(file.shape("q")[1]).expect("works");

@@ -4,10 +4,10 @@
 //! what the two sweeps lose when they are written down plainly in f32. Ways that cancel or transform are held to the largest element.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use wgattn::arrays::{self, Array, ArrayData};
 use wgattn::attention::Masks;
-use wgattn::backend::{Backend, cpu::CpuBackend};
+use wgattn::backend::Backend;
 use wgattn::bench::product;
 use wgattn::graph::Graph;
 use wgattn::mask::operator::{BlockDiagonal, SharedMask, attend};
@@ -20,18 +20,10 @@ use wgattn::topology::{Forest, NONE, Network};
 
 mod support;
 
+use support::devices;
+
 /// A weight by distance.
 type Weight = fn(f64) -> f64;
-
-/// The CPU and every adapter, opened once.
-fn devices() -> &'static [(String, Arc<dyn Backend>)] {
-    static DEVICES: OnceLock<Vec<(String, Arc<dyn Backend>)>> = OnceLock::new();
-    DEVICES.get_or_init(|| {
-        let mut list: Vec<(String, Arc<dyn Backend>)> = vec![("cpu".into(), Arc::new(CpuBackend))];
-        list.extend(support::backends().into_iter().map(|(name, b)| (name, Arc::new(b) as Arc<dyn Backend>)));
-        list
-    })
-}
 
 /// Numbers in [0, 1).
 fn units(count: usize, seed: u32) -> Vec<f64> {

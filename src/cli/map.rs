@@ -219,21 +219,26 @@ impl Args {
             Some(NormaliseArg::Softpp) => RowNormalisation::Map(Normalisation::Softpp),
         };
         if !(1..=MOST_HEADS).contains(&self.heads) {
-            return Err(Failure(format!("--heads {}: expected 1 to {MOST_HEADS}", self.heads)));
+            return Err(Failure(format!(
+                "--heads {}: expected 1 to {MOST_HEADS}; leave it out for 4, or take as many as a position code's file has",
+                self.heads
+            )));
         }
         let (mask, network) = self.mask.on(self.graph.as_ref())?;
         let kernel = self.kernel();
         if !kernel.has_bandwidth() {
             let name = kernel_name(kernel);
-            if self.lambda.is_some() {
-                return Err(Failure(format!(
-                    "--lambda has no meaning for the {name} kernel; leave it out, or use --kernel laplacian"
-                )));
-            }
-            if self.landmarks.is_some() {
-                return Err(Failure(format!(
-                    "--landmarks has no meaning for the {name} kernel; leave it out, or use --kernel laplacian"
-                )));
+            // Under a position code there is no kernel with a bandwidth to go to.
+            let remedy = match self.position {
+                Some(_) => "leave it out",
+                None => "leave it out, or use --kernel laplacian",
+            };
+            for (flag, given) in
+                [("--lambda", self.lambda.is_some()), ("--landmarks", self.landmarks.is_some())]
+            {
+                if given {
+                    return Err(Failure(format!("{flag} has no meaning for the {name} kernel; {remedy}")));
+                }
             }
         }
         if let Some(head) = self.head.filter(|h| *h >= self.heads) {
@@ -516,6 +521,10 @@ fn drawn_map(args: &Args, scene: &Scene, rows: &Rows) -> Result<Drawn, String> {
 fn relative_errors(scene: &Scene, rows: &Rows, head: Option<usize>) -> Result<Vec<f64>, String> {
     let Some(exact) = &rows.exact else {
         return Err(match scene.no_twin {
+            None if scene.position().is_some() => {
+                "n/a: there is nothing beside the code's noise, which the lines under `position` tell of"
+                    .into()
+            }
             None => "the rows are exact".into(),
             Some(NoTwin::NoExactForm) => "n/a: this normalisation has no exact form to compare with".into(),
             Some(NoTwin::TooManyTokens { most }) => format!(
@@ -526,6 +535,14 @@ fn relative_errors(scene: &Scene, rows: &Rows, head: Option<usize>) -> Result<Ve
     Ok(rows.rows.iter().zip(exact).map(|(a, b)| relative_error(&fuse(a, head), &fuse(b, head))).collect())
 }
 
+/// What approximate rows are compared with.
+fn exact_name(scene: &Scene) -> &'static str {
+    match scene.position() {
+        Some(_) => "the row that softmax makes of the same codes",
+        None => "the exact row",
+    }
+}
+
 /// The mask of a scene in words.
 fn mask_name(scene: &Scene) -> String {
     scene.network().map_or_else(|| scene.mask.to_string(), |mask| mask.spec.to_string())
@@ -534,7 +551,13 @@ fn mask_name(scene: &Scene) -> String {
 /// How the rows came to be.
 fn path_of(scene: &Scene) -> (&'static str, String) {
     match scene.kernel {
+        MapKernel::Feature(map) if scene.position().is_some() => {
+            ("features", format!("features of {map}, of queries and keys under the code"))
+        }
         MapKernel::Feature(map) => ("features", format!("features of {map}")),
+        _ if scene.position().is_some() => {
+            ("exact", "all keys, of which each logit is an estimate by the code".into())
+        }
         _ if scene.exact => ("exact", "exact".into()),
         _ => ("nystrom", format!("Nyström with {}", counted(scene.landmarks, "landmark", "landmarks"))),
     }
@@ -599,11 +622,16 @@ impl Report<'_> {
 
     /// What is told of a position code's noise.
     fn noise_lines(&self, noise: &PositionNoise) -> Vec<String> {
-        let mut lines = vec![format!(
-            "a logit's noise is predicted as ±{}; without it logits spread by ±{} over the keys",
-            significant(noise.logit_std, 3),
-            significant(noise.logit_spread, 3)
-        )];
+        let (std, spread) = (significant(noise.logit_std, 3), significant(noise.logit_spread, 3));
+        let mut lines = vec![match self.scene.kernel.has_logits() {
+            true => format!(
+                "a logit's noise is predicted as ±{std}; without it logits spread by ±{spread} over the keys"
+            ),
+            // Features are taken of queries and keys, not of their product.
+            false => format!(
+                "q̂·k̂/√R errs by ±{std}, as predicted; without noise it spreads by ±{spread} over the keys"
+            ),
+        }];
         if let Some(errors) = self.scene.position_errors(noise, self.rows, self.args.head) {
             let list: Vec<String> = errors.iter().map(|e| significant(*e, 3)).collect();
             lines.push(format!("{} off the row with exact relative positions", list.join(" ")));
@@ -635,6 +663,7 @@ impl Report<'_> {
             "position": self.noise.zip(self.scene.position()).map(|(noise, code)| json!({
                 "code": code.to_string(),
                 "realizations": code.realizations,
+                "of": if self.scene.kernel.has_logits() { "logits" } else { "products" },
                 "logit_std_predicted": noise.logit_std,
                 "logit_spread": noise.logit_spread,
                 "relative_error_of_exact_positions": self.scene.position_errors(noise, self.rows, self.args.head),
@@ -699,7 +728,8 @@ impl Report<'_> {
         lines.push(match relative_errors(self.scene, self.rows, self.args.head) {
             Ok(errors) => {
                 let list: Vec<String> = errors.iter().map(|e| significant(*e, 3)).collect();
-                format!("  error      {} of the exact row (‖approximate − exact‖ / ‖exact‖)", list.join(" "))
+                let exact = exact_name(self.scene);
+                format!("  error      {} of {exact} (‖approximate − exact‖ / ‖exact‖)", list.join(" "))
             }
             Err(why) => format!("  error      {why}"),
         });

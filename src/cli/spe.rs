@@ -29,6 +29,7 @@ const ROUGH: f64 = 0.05;
 
 /// Arguments of `wgattn spe`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = crate::position::weights::NAMES)]
 pub(super) struct Args {
     /// Kind of code
     #[arg(value_enum)]
@@ -39,7 +40,8 @@ pub(super) struct Args {
     /// Bias of its frequencies [default: -4, as published]
     #[arg(long, allow_negative_numbers = true)]
     bias: Option<f64>,
-    /// Taps P of `conv` along each axis, such as 16 or 8x8 [default: 16 on a line, 8x8 on a grid]
+    /// Taps P of `conv` along each axis, such as 16 or 8x8 [default: 16 on a line, 8x8 on a grid; one more along each axis with
+    /// --template, as most templates need an odd number]
     #[arg(long)]
     taps: Option<String>,
     /// Heads [default: 1]
@@ -52,7 +54,7 @@ pub(super) struct Args {
     #[arg(long, default_value = "128")]
     tokens: String,
     /// Numbers of realisations R, at most 16384 each
-    #[arg(long, value_delimiter = ',', default_value = "16,64,256,1024,4096")]
+    #[arg(long, value_delimiter = ',', default_value = "16,64,256,1024,4096", value_parser = parse_realizations)]
     realizations: Vec<u32>,
     /// First seed of the noise
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
@@ -85,7 +87,7 @@ pub(super) struct Args {
     /// What stands before the code's names in the file
     #[arg(long)]
     prefix: Option<String>,
-    /// What stands before `gate` in the file; without it the code has no gate
+    /// What stands before `gate` in the file, "" for nothing; without it the code has no gate
     #[arg(long)]
     gate_prefix: Option<String>,
     /// Head and dimension whose template is drawn
@@ -125,6 +127,16 @@ fn one_of<T: Copy>(list: &[(&str, T)], text: &str) -> Result<T, String> {
     })
 }
 
+fn parse_realizations(text: &str) -> Result<u32, String> {
+    let wrong = || {
+        format!(
+            "expected whole numbers from 1 to {} with a comma between each two, such as 16,64,256",
+            noise::MOST_REALIZATIONS
+        )
+    };
+    text.trim().parse().map_err(|_| wrong())
+}
+
 fn parse_mode(text: &str) -> Result<Mode, String> {
     one_of(&Mode::ALL, text)
 }
@@ -149,7 +161,9 @@ impl Args {
                 self.seed,
                 counted(self.seeds, "seed", "seeds")
             ))),
-            (seeds, _) => Err(Failure(format!("--seeds {seeds}: expected 1 to {MOST_SEEDS}"))),
+            (seeds, _) => Err(Failure(format!(
+                "--seeds {seeds}: expected 1 to {MOST_SEEDS}; 1 gives no standard errors, 4 is usual, 16 is the README's"
+            ))),
         }
     }
 
@@ -171,7 +185,7 @@ impl Args {
             return Ok((h * width + d) as usize);
         }
         Err(Failure(format!(
-            "--show {h},{d}: expected a head below {heads} and a dimension below {width}, counted from 0"
+            "--show {h},{d}: expected a head below {heads} and a dimension below {width}, counted from 0; --show 0,0 is the first"
         )))
     }
 }
@@ -194,7 +208,9 @@ pub(super) fn run(args: &Args) -> Outcome {
     let truth = Truth::of(&subject.encoding, &subject.positions, seeds[0])?;
     if truth.is_zero() {
         return Err(Failure(
-            "the code is 0 at every token, as all its gains or taps are: there is no error to measure".into(),
+            "the code is 0 at every token, as all its gains or taps are: there is no error to measure; take parameters with a number \
+             other than 0, or add a --gate"
+                .into(),
         ));
     }
     let backend = open_device(&args.device)?;
@@ -333,6 +349,9 @@ impl Report<'_> {
                 "slope        {} of ln rmse over ln R; −0.5 is expected",
                 significant(slope, 3)
             ));
+        }
+        if self.args.seeds == 1 {
+            lines.push("             how well ratios are known shows with two --seeds or more".into());
         }
         if worst > ROUGH {
             let wanted = (f64::from(self.args.seeds) * (worst / 0.015).powi(2)).ceil();

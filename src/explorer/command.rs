@@ -7,10 +7,12 @@ pub use graphs::{diffusion_command, tree_command};
 pub(super) use graphs::{network_commands, network_tree_command};
 
 use super::document::Document;
-use super::settings::{Device, Fusion, LandmarkKind, Look, Road, RowForm, Similarity};
+use super::position::Kernel;
+use super::settings::{Compute, Device, Fusion, LandmarkKind, Look, Road, RowForm, Similarity};
 use crate::cli::map_defaults;
 use crate::mask::MaskSpec;
 use crate::numbers::shortest;
+use crate::vision::scene::SceneOptions;
 use crate::words::{counted, plural};
 
 /// What is copied, and what there is to tell of it.
@@ -45,6 +47,82 @@ pub(super) fn map(document: &Document, input: &Input) -> Result<Copied, String> 
         told.push_str(&format!(" Head {} is --head {head} there, where heads count from 0.", head + 1));
     }
     Ok(Copied { lines: vec![text], told })
+}
+
+/// The `wgattn map` command that gives the row of the view of position codes with the code; `max_tokens` is of the picture in sight,
+/// which may be reduced for this view.
+///
+/// Errors: what the command cannot say, in one line for the user.
+pub(super) fn position(document: &Document, input: &Input, max_tokens: usize) -> Result<Copied, String> {
+    let mut words = vec!["wgattn".to_string(), "map".to_string()];
+    words.extend(position_arguments(document, &input.image, max_tokens)?);
+    if let Some(frame) = input.frame {
+        words.extend(["--frames".into(), format!("{frame}..{}", frame + 1)]);
+    }
+    let mut told = told("map", &drawn_otherwise(&document.settings.look));
+    told.push_str(&format!(
+        " It is the map with the code; head {} is --head {} there, where heads count from 0.",
+        document.settings.position.head.saturating_add(1),
+        document.settings.position.head
+    ));
+    Ok(Copied { lines: vec![line(&words)], told })
+}
+
+/// The arguments of [`position`] behind `wgattn map`, not quoted.
+fn position_arguments(document: &Document, image: &str, max_tokens: usize) -> Result<Vec<String>, String> {
+    let (compute, settings) = (&document.settings.compute, &document.settings.position);
+    let code = settings.spec()?;
+    if settings.head as usize >= compute.heads {
+        let there = counted(compute.heads, "head", "heads");
+        return Err(format!(
+            "head {} is not there: there {} {there}",
+            settings.head + 1,
+            plural(compute.heads, "is", "are")
+        ));
+    }
+    let own = map_defaults().map_err(|why| format!("the command's defaults are not known: {why}"))?;
+    let mut words = vec![file_word(image)];
+    let mut option = |name: &str, value: String| words.extend([format!("--{name}"), value]);
+    option("at", format!("{},{}", document.query[0], document.query[1]));
+    option("position", code.to_string());
+    match settings.kernel {
+        // What the command takes under a code.
+        Kernel::Softmax => {}
+        Kernel::Elu => option("kernel", "elu".into()),
+        Kernel::Relu => option("kernel", "relu".into()),
+    }
+    tokens(&mut option, compute, max_tokens, &own);
+    option("head", settings.head.to_string());
+    device(&mut option, document);
+    Ok(words)
+}
+
+/// A name that begins like an option is still a file.
+fn file_word(image: &str) -> String {
+    if image.starts_with('-') { format!("./{image}") } else { image.to_string() }
+}
+
+/// How the picture is cut into tokens, and features of how many heads they have.
+fn tokens(option: &mut impl FnMut(&str, String), compute: &Compute, max_tokens: usize, own: &SceneOptions) {
+    if compute.patch != own.patch {
+        option("patch", compute.patch.to_string());
+    }
+    if compute.stride != own.stride {
+        option("stride", compute.stride.to_string());
+    }
+    if max_tokens != own.max_tokens {
+        option("max-tokens", max_tokens.to_string());
+    }
+    if compute.heads != own.heads {
+        option("heads", compute.heads.to_string());
+    }
+}
+
+/// The device, where one was chosen.
+fn device(option: &mut impl FnMut(&str, String), document: &Document) {
+    if let Device::Named(name) = &document.settings.device {
+        option("device", name.clone());
+    }
 }
 
 fn told(what: &str, drawn_otherwise: &[&str]) -> String {
@@ -97,9 +175,7 @@ pub fn map_arguments(document: &Document, image: &str) -> Result<Vec<String>, St
         }
     };
     let own = map_defaults().map_err(|why| format!("the command's defaults are not known: {why}"))?;
-    // A name that begins like an option is still a file.
-    let image = if image.starts_with('-') { format!("./{image}") } else { image.to_string() };
-    let mut words = vec![image];
+    let mut words = vec![file_word(image)];
     let mut option = |name: &str, value: String| words.extend([format!("--{name}"), value]);
     option("at", format!("{},{}", document.query[0], document.query[1]));
     match compute.similarity {
@@ -146,24 +222,11 @@ pub fn map_arguments(document: &Document, image: &str) -> Result<Vec<String>, St
     if compute.epsilon != own.attention.epsilon {
         option("epsilon", shortest(&compute.epsilon));
     }
-    if compute.patch != own.patch {
-        option("patch", compute.patch.to_string());
-    }
-    if compute.stride != own.stride {
-        option("stride", compute.stride.to_string());
-    }
-    if compute.max_tokens != own.max_tokens {
-        option("max-tokens", compute.max_tokens.to_string());
-    }
-    if compute.heads != own.heads {
-        option("heads", compute.heads.to_string());
-    }
+    tokens(&mut option, compute, compute.max_tokens, &own);
     if let Some(head) = head {
         option("head", head.to_string());
     }
-    if let Device::Named(name) = &document.settings.device {
-        option("device", name.clone());
-    }
+    device(&mut option, document);
     Ok(words)
 }
 
@@ -198,8 +261,14 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::cpu::CpuBackend;
     use crate::cli::map_options;
+    use crate::explorer::position::{Axes, Kind};
     use crate::explorer::settings::{Compute, Settings};
+    use crate::position::Mode;
+    use crate::vision::image::Photo;
+    use crate::vision::scene::Scene;
+    use glam::UVec2;
 
     fn with(change: impl FnOnce(&mut Compute)) -> Document {
         let mut document = Document { query: [120, 80], ..Document::default() };
@@ -328,6 +397,75 @@ mod tests {
         assert_eq!(text, wanted);
         let wanted = "wgattn map a.png --at 120,80 --kernel laplacian --mask causal";
         assert_eq!(command(|c| c.mask = MaskSpec::Causal), wanted);
+    }
+
+    fn photo() -> Photo {
+        let colour = |at: u32| {
+            let (x, y) = (at % 96, at / 96);
+            [(x * 2 + y) as u8, (40 + y * 3) as u8, ((x * y) % 255) as u8]
+        };
+        Photo::from_rgb8("patterns", 96, 64, (0..96 * 64).flat_map(colour).collect()).expect("a picture")
+    }
+
+    #[test]
+    fn a_position_code_is_said_and_gives_the_row_in_sight() {
+        type Change = fn(&mut Document);
+        let changes: [Change; 5] = [
+            |_| {},
+            |d| d.settings.position.kernel = Kernel::Elu,
+            |d| {
+                let position = &mut d.settings.position;
+                (position.kind, position.taps, position.head) = (Kind::Conv, 3, 2);
+                (position.noise_seed, position.template_seed) = (7, 9);
+            },
+            |d| {
+                let position = &mut d.settings.position;
+                (position.gate, position.noise) = (0.3, Mode::Rademacher);
+                (position.sinusoids, position.bias, position.realizations) = (3, -1.5, 32);
+                (d.settings.compute.patch, d.settings.compute.stride) = (12, 6);
+            },
+            |d| {
+                let position = &mut d.settings.position;
+                (position.kernel, position.kind, position.gate) = (Kernel::Relu, Kind::Conv, 0.5);
+                (position.head, d.settings.compute.heads) = (1, 3);
+            },
+        ];
+        for change in changes {
+            let mut document = Document { query: [50, 30], ..Document::default() };
+            change(&mut document);
+            let max_tokens = document.settings.compute.max_tokens;
+            let arguments = position_arguments(&document, "cat.png", max_tokens).expect("it can be said");
+            let options = map_options(&arguments).unwrap_or_else(|why| panic!("{arguments:?}: {why}"));
+            let scene = Scene::new(&photo(), &options, 1).expect("a scene");
+            let mut program = scene.compile(&CpuBackend).expect("a program");
+            let rows = scene.rows(program.as_mut(), &[UVec2::from(document.query)]).expect("rows");
+            let got = &rows.rows[0][document.settings.position.head as usize];
+            let wanted = crate::explorer::views::position_row(&document, photo());
+            assert_eq!(got.len(), wanted.len(), "{arguments:?}");
+            let most = wanted.iter().copied().fold(0.0, f64::max);
+            let worst = got.iter().zip(&wanted).map(|(a, b)| (f64::from(*a) - b).abs()).fold(0.0, f64::max);
+            // Codes, features and sums in f32 there, in f64 here.
+            assert!(worst <= 2e-4 * most, "{arguments:?}: {worst:e} of {most}");
+        }
+    }
+
+    #[test]
+    fn a_position_code_of_the_command_line_has_what_that_can_say() {
+        let mut document = Document { query: [3, 4], ..Document::default() };
+        let input = Input { image: "cat.png".into(), frame: None };
+        let copied = position(&document, &input, 4096).expect("it can be said");
+        let wanted = "wgattn map cat.png --at 3,4 --position spe-sine:sinusoids=5,bias=-2.5,realizations=64,seed=1,init=1,shared-heads \
+                      --stride 8 --max-tokens 4096 --head 0";
+        assert_eq!(copied.lines, [wanted]);
+        assert!(copied.told.contains("with the code"), "{copied:?}");
+        document.settings.position.gain = 2.0;
+        assert!(position(&document, &input, 4096).expect_err("a gain").contains("gain to 1"));
+        document.settings.position.gain = 1.0;
+        document.settings.position.axes = Axes::Line;
+        assert!(position(&document, &input, 4096).expect_err("a line").contains("choose Picture"));
+        document.settings.position.axes = Axes::Picture;
+        document.settings.position.head = 4;
+        assert!(position(&document, &input, 4096).expect_err("no head").contains("head 5"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use crate::error::{Error, Result};
 use crate::position::gate::{Gate, Meaning};
 use crate::position::sine::SineSizes;
+use crate::position::spec::{EncodingSpec, Parameters};
 use crate::position::{Code, ConvCode, Encoding, Layer, Mode, Noise, SineCode};
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
@@ -196,6 +197,34 @@ impl PositionSettings {
                 "set it in the panel",
             )),
         }
+    }
+
+    /// The code of all heads and its noise in the words of the command line: the shown head has the parameters and the noise that it has
+    /// here.
+    ///
+    /// Errors: what those words cannot say, in one line for the user.
+    pub fn spec(&self) -> std::result::Result<EncodingSpec, String> {
+        if self.axes == Axes::Line {
+            let why =
+                "the command line has positions of rows and columns only: choose Picture for the positions";
+            return Err(why.into());
+        }
+        if self.gain != 1.0 {
+            return Err("the command line has no gain: set the gain to 1".into());
+        }
+        let parameters = match self.kind {
+            Kind::Sine => Parameters::Sine { sinusoids: self.sinusoids, bias: self.bias },
+            Kind::Conv => Parameters::Conv { taps: Some(vec![self.taps; 2]) },
+        };
+        Ok(EncodingSpec {
+            parameters,
+            realizations: self.realizations,
+            gate: Some(self.gate).filter(|gate| *gate != 0.0),
+            seed: self.noise_seed.into(),
+            init: self.template_seed.into(),
+            mode: self.noise,
+            shared_heads: true,
+        })
     }
 
     /// The noise of a draw, for all dimensions of a head, or for the shown one alone. Heads share it.

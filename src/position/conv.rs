@@ -55,7 +55,7 @@ fn check_taps(taps: &[u32]) -> Result<u64> {
             "taps P of a convolutional position code",
             format!("one to three axes of at least 1, at most {MOST_TAPS} in all"),
             format!("{taps:?}"),
-            "the published codes have 128 or 200 along one axis",
+            "use 16 on a line or 8 along each axis of a picture; the published codes have 128 or 200 on a line",
         )),
     }
 }

@@ -50,11 +50,21 @@ fn count(what: &str, sizes: &[(&str, u64)]) -> Result<usize> {
         Some(product) => Ok(product as usize),
         None => {
             let shape: Vec<String> = sizes.iter().map(|(name, size)| format!("{name} {size}")).collect();
+            // The largest is what to make less of.
+            let largest = sizes.iter().max_by_key(|(_, size)| *size).map_or("numbers", |(name, _)| *name);
+            let remedy = match largest {
+                "tokens" | "n" | "samples" | "side" | "queries" | "keys" => {
+                    "use fewer tokens, or take them in pieces (`Positions::starting_at`)".to_owned()
+                }
+                "taps" => "use shorter filters".into(),
+                "width" | "d" => "use fewer dimensions".into(),
+                name => format!("use fewer {name}"),
+            };
             Err(Error::value(
                 format!("{what} of a position code"),
                 format!("at most {MOST_NUMBERS} numbers on the CPU"),
                 shape.join(" × "),
-                "take the tokens in pieces with `starting_at`, or fewer realisations",
+                remedy,
             ))
         }
     }

@@ -15,7 +15,8 @@ use rayon::prelude::*;
 pub const MOST_CHANNELS: u32 = 1 << 20;
 /// Most realisations R.
 pub const MOST_REALIZATIONS: u32 = 1 << 14;
-/// Most layers that draw noise of their own; the number after the last stands for the noise that all share.
+/// Most layers that draw noise of their own: 0 to 65 534. A counter has 16 bits for the layer, and the number after the last of them,
+/// 65 535 or 0xFFFF, stands for the noise that all share ([`Layer::Shared`]): no layer has it.
 pub const MOST_LAYERS: u16 = u16::MAX;
 
 /// Distribution of the noise, always of mean 0 and variance 1.
@@ -50,13 +51,13 @@ impl Mode {
     }
 }
 
-/// Which layer's noise.
+/// Which layer's noise: bits 8 to 23 of a counter's last word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Layer {
-    /// One noise for all layers.
+    /// One noise for all layers: all 16 bits set, 0xFFFF.
     #[default]
     Shared,
-    /// A noise of this layer's own, below [`MOST_LAYERS`].
+    /// A noise of this layer's own, below [`MOST_LAYERS`]: its number, which may be any but 0xFFFF.
     Own(u16),
 }
 
@@ -229,7 +230,7 @@ pub(super) fn sine_rows(sinusoids: u32) -> Result<u32> {
         "sinusoids K of a position code",
         format!("1 to {MOST_SINUSOIDS}"),
         sinusoids,
-        "the published codes have 1 to 10",
+        "use 1 to 10, as the published codes have",
     ))
 }
 
@@ -245,7 +246,7 @@ pub fn check_sizes(heads: u32, width: u32, realizations: u32) -> Result<()> {
         "realisations R of a position code",
         format!("1 to {MOST_REALIZATIONS}"),
         realizations,
-        "the published codes have 32 to 256; average several draws for more",
+        "use 32 to 256, as the published codes have; average draws of several seeds for more",
     ))
 }
 
@@ -256,7 +257,7 @@ pub fn check_channels(heads: u32, width: u32) -> Result<()> {
     for (name, size) in [("heads H", heads), ("dimensions D", width)] {
         if size == 0 {
             let what = format!("{name} of a position code");
-            return Err(Error::value(what, "at least 1", size, "give the queries' own size"));
+            return Err(Error::value(what, "at least 1", size, "use 1 or more: as many as queries have"));
         }
     }
     if u64::from(heads) * u64::from(width) > MOST_CHANNELS.into() {
@@ -264,7 +265,7 @@ pub fn check_channels(heads: u32, width: u32) -> Result<()> {
             "heads H · dimensions D of a position code",
             format!("at most {MOST_CHANNELS}"),
             format!("{heads} · {width}"),
-            "counters of the noise have no more bits; split the heads over layers",
+            "use fewer: counters of the noise have no more bits; layers have a noise of their own each",
         ));
     }
     Ok(())

@@ -40,7 +40,7 @@ impl SineSizes {
                 "axes of a sinusoidal position code",
                 "1 to 3",
                 axes,
-                "one for a sequence, two for a picture, three for a film",
+                "use one for a sequence, two for a picture, three for a film",
             )),
         }
     }
@@ -120,7 +120,7 @@ impl SineCode {
     pub fn init(sizes: SineSizes, bias: f64, seed: u64) -> Result<Self> {
         let sizes = sizes.check()?;
         if !bias.is_finite() {
-            let remedy = format!("{PUBLISHED_BIAS} is the published one");
+            let remedy = format!("use {PUBLISHED_BIAS}, the published one");
             return Err(Error::value("bias of a code's frequencies", "a finite number", bias, remedy));
         }
         let SineSizes { heads, width, sinusoids, axes } = sizes;

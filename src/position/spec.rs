@@ -8,10 +8,11 @@
 //! both:  mode=icdf|box-muller|rademacher    init=0 (seed of the parameters)    shared-heads (one noise for all heads)
 //! ```
 //!
-//! Everything may be left out. Without a file the parameters are those that training begins with.
+//! Everything may be left out. Without a file the parameters are those that training begins with; with one, `init` and sizes have no
+//! meaning and are refused. `gate-prefix=` with nothing behind it is for a gate of that very name.
 
 #[cfg(feature = "cli")]
-use super::weights::{self, Convention};
+use super::weights::{self, Convention, Spelling};
 use super::{Code, ConvCode, Encoding, Gate, Meaning, Mode, Noise, SineCode, noise};
 use crate::error::{Error, Result};
 use crate::position::sine::{PUBLISHED_BIAS, SineSizes};
@@ -134,7 +135,23 @@ impl EncodingSpec {
     /// Errors: [`Error::Value`] for sizes of 0 or beyond the noise's counters, taps of other axes, and a gate outside 0 to 1; for a
     /// file also what reading it says, and [`Error::Value`] where it holds the other kind, or other heads or dimensions.
     pub fn encoding(&self, heads: u32, width: u32, axes: usize) -> Result<Encoding> {
+        let fit = |_, _| "take queries and keys of the model that the file belongs to".to_owned();
+        self.encoding_noting(heads, width, axes, &fit).map(|(encoding, _)| encoding)
+    }
+
+    /// The same, with a sentence for the user where parameters of a file were left unused; `fit` says what to do about a file of other
+    /// heads and dimensions, which it is given.
+    ///
+    /// Errors: as [`Self::encoding`].
+    pub(crate) fn encoding_noting(
+        &self,
+        heads: u32,
+        width: u32,
+        axes: usize,
+        fit: &dyn Fn(u32, u32) -> String,
+    ) -> Result<(Encoding, Option<String>)> {
         noise::check_sizes(heads, width, self.realizations)?;
+        let mut note = None;
         let code: Code = match &self.parameters {
             Parameters::Sine { sinusoids, bias } => {
                 let sizes = SineSizes { heads, width, sinusoids: *sinusoids, axes: axes as u32 };
@@ -142,28 +159,55 @@ impl EncodingSpec {
             }
             Parameters::Conv { taps } => {
                 let taps = taps.clone().unwrap_or_else(|| vec![DEFAULT_TAPS[usize::from(axes > 1)]; axes]);
+                self.check_axes(taps.len(), axes)?;
                 ConvCode::init(heads, width, &taps, self.init)?.into()
             }
             #[cfg(feature = "cli")]
             Parameters::File { kind, path, source } => {
-                let read = from_file(path, *kind, source, heads)?;
-                check_file(&read, path, heads, width)?;
+                let (read, left) = from_file(path, *kind, source, heads)?;
+                check_file(&read, path, (heads, width), fit)?;
+                self.check_axes(read.code().axes(), axes)?;
                 if self.gate.is_none() {
-                    return check_axes(read, axes);
+                    return Ok((read, left));
                 }
-                if read.gate().is_some() {
-                    let remedy = "leave out one of gate= and gate-prefix=";
-                    return Err(Error::value("gate of a position code", "one", "two", remedy));
-                }
+                // Of two gates one was refused with the words.
+                note = left;
                 read.code().clone()
             }
         };
         let gate = self.gate.map(|share| even_gate(heads, width, share)).transpose()?.flatten();
-        check_axes(Encoding::new(code, gate)?, axes)
+        Ok((Encoding::new(code, gate)?, note))
+    }
+
+    /// Refuses a code on other axes than the tokens'.
+    fn check_axes(&self, got: usize, axes: usize) -> Result<()> {
+        if got == axes {
+            return Ok(());
+        }
+        let remedy = match &self.parameters {
+            Parameters::Sine { .. } | Parameters::Conv { .. } => {
+                let example = ["taps=16", "taps=8x8", "taps=8x8x8"][axes.clamp(1, 3) - 1];
+                format!("give taps for each axis, such as {example}")
+            }
+            #[cfg(feature = "cli")]
+            Parameters::File { kind: Kind::Sine, .. } => {
+                "sinusoids in files stand on one axis: give tokens of a sequence, or leave file= out".into()
+            }
+            #[cfg(feature = "cli")]
+            Parameters::File { kind: Kind::Conv, .. } => {
+                format!("the file's filters have {}: give tokens on as many", counted(got, "axis", "axes"))
+            }
+        };
+        Err(Error::value(
+            "axes of a position code",
+            format!("{axes}, as the tokens have"),
+            counted(got, "axis", "axes"),
+            remedy,
+        ))
     }
 }
 
-/// The code in a file, with as many heads as it says itself or as are given.
+/// The code in a file, with as many heads as it says itself or as are given, and what is to be told of the file.
 ///
 /// Errors: as [`weights::read`]; [`Error::Value`] where it is of the other kind.
 #[cfg(feature = "cli")]
@@ -172,9 +216,9 @@ pub fn from_file(
     kind: Kind,
     source: &weights::Source,
     heads: u32,
-) -> Result<Encoding> {
+) -> Result<(Encoding, Option<String>)> {
     let source = weights::Source { heads: source.heads.or(Some(heads)), ..source.clone() };
-    let read = weights::read(path, &source)?;
+    let (read, note) = weights::read_noting(path, &source)?;
     let found = match read.code() {
         Code::Sine(_) => Kind::Sine,
         Code::Conv(_) => Kind::Conv,
@@ -184,15 +228,26 @@ pub fn from_file(
             format!("code in {}", path.display()),
             kind.name(),
             found.name(),
-            "name the kind that the file holds, or give another prefix",
+            match source.spelling {
+                Spelling::Words => format!("write {}:file=…, or give another prefix", found.name()),
+                Spelling::Flags => {
+                    let other = found.name().trim_start_matches("spe-");
+                    format!("use `wgattn spe {other}`, or give another --prefix")
+                }
+            },
         ));
     }
-    Ok(read)
+    Ok((read, note))
 }
 
 /// Refuses a file for other tokens.
 #[cfg(feature = "cli")]
-fn check_file(read: &Encoding, path: &std::path::Path, heads: u32, width: u32) -> Result<()> {
+fn check_file(
+    read: &Encoding,
+    path: &std::path::Path,
+    (heads, width): (u32, u32),
+    fit: &dyn Fn(u32, u32) -> String,
+) -> Result<()> {
     let got = (read.code().heads(), read.code().width());
     if got == (heads, width) {
         return Ok(());
@@ -201,19 +256,7 @@ fn check_file(read: &Encoding, path: &std::path::Path, heads: u32, width: u32) -
         format!("heads and dimensions of {}", path.display()),
         format!("{heads} and {width}, as queries and keys have"),
         format!("{} and {}", got.0, got.1),
-        "take queries and keys of the model that the file belongs to",
-    ))
-}
-
-fn check_axes(encoding: Encoding, axes: usize) -> Result<Encoding> {
-    if encoding.code().axes() == axes {
-        return Ok(encoding);
-    }
-    Err(Error::value(
-        "axes of a position code",
-        format!("{axes}, as the tokens have"),
-        counted(encoding.code().axes(), "axis", "axes"),
-        "give taps for each axis, such as taps=8x8 for pictures",
+        fit(got.0, got.1),
     ))
 }
 
@@ -307,6 +350,8 @@ impl FromStr for EncodingSpec {
             }
             words.list.push((key, value));
         }
+        #[cfg(feature = "cli")]
+        let given: Vec<(&str, &str)> = words.list.clone();
         let mut spec = Self::of(kind);
         spec.realizations = words.read("realizations", spec.realizations, "a whole number")?;
         spec.seed = words.read("seed", 0, "a whole number from 0 to 2^64 − 1")?;
@@ -331,7 +376,7 @@ impl FromStr for EncodingSpec {
             }
         };
         #[cfg(feature = "cli")]
-        let of_file = file(&mut words, kind)?;
+        let of_file = file(&mut words, kind, &given, spec.gate)?;
         #[cfg(not(feature = "cli"))]
         let of_file: Option<Parameters> = None;
         spec.parameters = match (of_file, kind) {
@@ -352,9 +397,11 @@ impl FromStr for EncodingSpec {
                 #[cfg(feature = "cli")]
                 Parameters::File { .. } => "file, convention, prefix, gate-prefix",
             };
+            let of_file = own.starts_with("file");
+            let init = if of_file { "" } else { " init," };
             return Err(Error::value(
                 format!("option of `{name}`"),
-                format!("{own}, realizations, gate, seed, init, mode, shared-heads"),
+                format!("{own}, realizations, gate, seed,{init} mode, shared-heads"),
                 format!("{key}={value}"),
                 format!("for example: {}", example(name)),
             ));
@@ -384,9 +431,45 @@ impl EncodingSpec {
     }
 }
 
+/// The file that parameters come from; `given` are all words, `gate` is the share that they ask for.
 #[cfg(feature = "cli")]
-fn file(words: &mut Words<'_>, kind: Kind) -> Result<Option<Parameters>> {
-    let Some(path) = words.take("file") else { return Ok(None) };
+fn file(
+    words: &mut Words<'_>,
+    kind: Kind,
+    given: &[(&str, &str)],
+    gate: Option<f64>,
+) -> Result<Option<Parameters>> {
+    let refused = |key: &str, expected: &str, remedy: &str| {
+        let (_, value) = given.iter().find(|(other, _)| *other == key)?;
+        let what = format!("option of `{}`", kind.name());
+        Some(Err(Error::value(what, expected, format!("{key}={value}"), remedy)))
+    };
+    let path = match words.take("file") {
+        Some("") => {
+            let remedy = "for example: file=model.safetensors";
+            return Err(Error::value("`file` of a position code", "a file", "nothing", remedy));
+        }
+        Some(path) => path,
+        None => {
+            let keys = ["convention", "prefix", "gate-prefix"].into_iter();
+            let expected = "file=…, which this is for";
+            let found =
+                keys.filter_map(|key| refused(key, expected, "name a file, or leave this out")).next();
+            return found.unwrap_or(Ok(None));
+        }
+    };
+    // What a file says itself.
+    for key in ["init", "sinusoids", "bias", "taps"] {
+        if let Some(error) = refused(key, "file=… without it", "leave it out: the file has the parameters")
+        {
+            return error;
+        }
+    }
+    if gate.is_some()
+        && let Some(error) = refused("gate-prefix", "one gate", "leave out one of gate= and gate-prefix=")
+    {
+        return error;
+    }
     let convention = match words.take("convention") {
         None => Convention::PYTORCH,
         Some(text) => named("convention", &Convention::ALL, text)?,
@@ -411,8 +494,7 @@ impl fmt::Display for EncodingSpec {
             Parameters::Conv { taps: None } => {}
             #[cfg(feature = "cli")]
             Parameters::File { path, source, .. } => {
-                let name = Convention::ALL.iter().find(|(_, c)| *c == source.convention);
-                write!(f, "file={},convention={},", path.display(), name.map_or("own", |(name, _)| name))?;
+                write!(f, "file={},convention={},", path.display(), source.convention.name())?;
                 if !source.prefix.is_empty() {
                     write!(f, "prefix={},", source.prefix)?;
                 }
@@ -487,6 +569,30 @@ mod tests {
             let error = text.parse::<EncodingSpec>().expect_err(text).to_string();
             assert!(error.contains(part), "{text}: {error}");
         }
+    }
+
+    #[cfg(feature = "cli")]
+    #[test]
+    fn what_contradicts_a_file_is_refused_before_it_is_read() {
+        for (text, part) in [
+            ("spe-conv:prefix=a.", "file="),
+            ("spe-conv:gate-prefix=", "file="),
+            ("spe-conv:convention=jax", "file="),
+            ("spe-sine:file=", "`file`"),
+            ("spe-sine:file=a.npz,init=7", "init=7; leave it out"),
+            ("spe-sine:file=a.npz,init=0", "init=0"),
+            ("spe-conv:file=a.npz,taps=3", "taps=3; leave it out"),
+            ("spe-sine:file=a.npz,sinusoids=3", "sinusoids=3"),
+            ("spe-sine:file=a.npz,bias=-4", "bias=-4"),
+            ("spe-sine:file=a.npz,gate=0,gate-prefix=", "leave out one of"),
+            ("spe-sine:file=a.npz,convention=torch", "pytorch, jax, jax-swapped"),
+            ("spe-sine:file=a.npz,what=3", "gate, seed, mode"),
+        ] {
+            let error = text.parse::<EncodingSpec>().expect_err(text).to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+        let text = "spe-sine:file=a.npz,convention=jax,gate-prefix=,realizations=256,seed=0";
+        assert_eq!(text.parse::<EncodingSpec>().expect("a gate without a prefix").to_string(), text);
     }
 
     #[test]

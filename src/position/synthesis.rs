@@ -95,7 +95,7 @@ fn check_target(target: &[f64]) -> Result<()> {
     if largest(target) > f64::MIN_POSITIVE {
         return Ok(());
     }
-    let remedy = "a code without gains has the template 0";
+    let remedy = "prescribe another value at some lag: for 0 everywhere no code is needed";
     Err(Error::value("template to be fitted", "a lag with another value than 0", "only zeros", remedy))
 }
 
@@ -126,7 +126,12 @@ pub fn conv_by_roots(target: &[f64]) -> Result<ConvFit> {
             "lags of a template to be factored",
             format!("an odd number 2P − 1, −(P−1) to P−1, with P at most {MOST_SOLVED_TAPS}"),
             target.len(),
-            "write the template out on both sides of lag 0",
+            match target.len().is_multiple_of(2) {
+                true => "write the template out on both sides of lag 0",
+                false => {
+                    "use fewer taps, or set the lags by single taps (`conv_by_delta`, --synthesis delta)"
+                }
+            },
         ));
     }
     check_target(target)?;
@@ -138,7 +143,7 @@ pub fn conv_by_roots(target: &[f64]) -> Result<ConvFit> {
             "taps P of a template to be factored",
             "an odd number, as this template's polynomial has no real roots",
             taps,
-            "take an odd number of taps, or set them by single taps (--synthesis delta)",
+            "use an odd number of taps, or set the lags by single taps (`conv_by_delta`, --synthesis delta)",
         ));
     };
     let mut best = filters(&groups, &to_keys, &scaled);
@@ -192,9 +197,12 @@ fn roots(coefficients: &[f64]) -> Result<Vec<Vec<Complex<f64>>>> {
     let low = coefficients.iter().take_while(negligible).count();
     let high = coefficients.iter().rev().take_while(negligible).count();
     let inner = &coefficients[low..coefficients.len() - high];
-    let degree = inner.len() - 1;
     let mut groups = vec![vec![Complex::default()]; low];
     groups.extend(vec![vec![Complex::new(f64::INFINITY, 0.0)]; high]);
+    // A polynomial of z^g has the g-th roots of another one's: without this, matrices of pulses stall the search, as all its shifts are 0.
+    let step = (0..inner.len()).filter(|&i| inner[i].abs() >= 1e-18).fold(0, gcd);
+    let inner: Vec<f64> = inner.iter().step_by(step.max(1)).copied().collect();
+    let degree = inner.len() - 1;
     if degree == 0 {
         return Ok(groups);
     }
@@ -210,15 +218,36 @@ fn roots(coefficients: &[f64]) -> Result<Vec<Vec<Complex<f64>>>> {
         return Err(not_factored("its roots were not found"));
     };
     for root in schur.complex_eigenvalues().iter() {
-        let root = Complex::new(root.re, root.im);
-        if root.im == 0.0 {
-            groups.push(vec![root]);
-        } else if root.im > 0.0 {
-            groups.push(vec![root, root.conj()]);
+        let (size, turn) = (root.norm().powf(1.0 / step as f64), root.im.atan2(root.re) / step as f64);
+        let around = (0..step).map(|k| turn + std::f64::consts::TAU * k as f64 / step as f64);
+        match root.im {
+            // Its conjugate gives the conjugates.
+            below if below < 0.0 => {}
+            0.0 => groups.extend(around.filter_map(|turn| real_or_pair(size, turn))),
+            _ => groups.extend(around.map(|turn| {
+                let root = Complex::from_polar(size, turn);
+                vec![root, root.conj()]
+            })),
         }
     }
     groups.sort_by(|a, b| a[0].norm().total_cmp(&b[0].norm()));
     Ok(groups)
+}
+
+/// Greatest common divisor; 0 is divided by all.
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// A root of a real number: alone where it is real, with its conjugate where it is above the real line, and nothing below.
+fn real_or_pair(size: f64, turn: f64) -> Option<Vec<Complex<f64>>> {
+    let root = Complex::from_polar(size, turn);
+    let flat = root.im.abs() < 1e-9 * size;
+    match (flat, root.im > 0.0) {
+        (true, _) => Some(vec![Complex::new(root.re, 0.0)]),
+        (_, true) => Some(vec![root, root.conj()]),
+        _ => None,
+    }
 }
 
 /// Which groups go to the keys: the smallest roots, `degree` of them. `None` if pairs alone cannot make an odd degree.
@@ -453,14 +482,18 @@ pub fn sine_greedy(target: &[f64], sinusoids: u32) -> Result<SineFit> {
             "lags of a template to be fitted",
             format!("an odd number 2L + 1 up to {MOST_FITTED_LAGS}, −L to L"),
             lags,
-            "write the template out on both sides of lag 0",
+            match lags.is_multiple_of(2) {
+                true => "write the template out on both sides of lag 0",
+                false => "leave out the farthest lags",
+            },
         ));
     }
     check_target(target)?;
     let count = sinusoids as usize;
     if count == 0 || count > lags {
         let expected = format!("1 to {lags}, the number of lags");
-        return Err(Error::value("sinusoids K of a fit", expected, sinusoids, "more cannot fit better"));
+        let remedy = if count == 0 { "use at least 1" } else { "use fewer: more cannot fit better" };
+        return Err(Error::value("sinusoids K of a fit", expected, sinusoids, remedy));
     }
     let steps = 4 * lags;
     let grid = |j: usize| 0.5 * j as f64 / steps as f64;

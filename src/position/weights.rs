@@ -6,15 +6,25 @@
 //! | filters | `conv_q.weight`, `conv_k.weight` `[h·d, 1, p₁, …]` | `conv_q/kernel`, `conv_k/kernel` `[p₁, …, 1, h·d]` |
 //! | gate γ̃ `[h, d]` | `gate` | `gate`, of the other sign |
 //!
-//! Names stand behind a prefix, `.` and `/` alike. The PyTorch program filters for queries with what it calls `conv_k`: read by their
+//! ([`NAMES`] is this table for people at a command line.) Names stand behind a prefix, `.` and `/` alike. The PyTorch program filters for queries with what it calls `conv_k`: read by their
 //! names its filters would have the template P(−τ). The method's reading of the JAX program has no such exchange; a published version of
 //! it does, so that reading has a name too ([`Convention::ALL`]).
 
 use super::{Code, ConvCode, Encoding, Gate, Meaning, SineCode, sine::SineSizes};
 use crate::arrays::{self, Array, ArrayData};
 use crate::error::{Error, Result};
+use crate::words::counted;
 use std::collections::BTreeMap;
 use std::path::Path;
+
+/// The names and shapes of parameters in files, as commands explain them.
+pub const NAMES: &str = "\
+Names in files of parameters (after --prefix or prefix=, and --gate-prefix or gate-prefix= for the gate; . and / are one):
+  sinusoids  freqs, offsets, gains [h, d, k]                     convention pytorch, jax and jax-swapped
+  filters    conv_q.weight, conv_k.weight [h·d, 1, p, …]         convention pytorch: conv_k filters the queries
+             conv_q/kernel, conv_k/kernel [p, …, 1, h·d]         convention jax; in jax-swapped conv_k filters the queries
+  gate       gate [h, d], sigmoid of it the share that ignores positions (pytorch) or that knows them (jax, jax-swapped)
+Numbers are f32 or f64. freqs and gains are raw: sigmoid(freqs)/2 turns per token, softplus(gains); offsets are radians.";
 
 /// How a program stores filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,6 +58,31 @@ impl Convention {
     /// All with the names that commands use.
     pub const ALL: [(&str, Self); 3] =
         [("pytorch", Self::PYTORCH), ("jax", Self::JAX), ("jax-swapped", Self::JAX_SWAPPED)];
+
+    /// The name that commands use; `own` for none of them.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, other)| *other == self).map_or("own", |(name, _)| name)
+    }
+}
+
+/// How options are written, where a message tells of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Spelling {
+    /// `prefix=encoder.`, as in the words of a code.
+    #[default]
+    Words,
+    /// `--prefix encoder.`, as in a command.
+    Flags,
+}
+
+impl Spelling {
+    fn option(self, name: &str, value: &str) -> String {
+        match self {
+            Self::Words => format!("{name}={value}"),
+            Self::Flags if value.is_empty() => format!("--{name} \"\""),
+            Self::Flags => format!("--{name} {value}"),
+        }
+    }
 }
 
 /// Which parameters of a file, and how to read them.
@@ -57,29 +92,65 @@ pub struct Source {
     pub convention: Convention,
     /// What stands before the code's names, such as `encoder.spe.`.
     pub prefix: String,
-    /// What stands before `gate`; without it the code has no gate.
+    /// What stands before `gate`, empty for a gate of that very name; without it the code has no gate.
     pub gate_prefix: Option<String>,
     /// Heads, for filters without a gate: they are stored by h·d.
     pub heads: Option<u32>,
+    /// How messages write these options.
+    pub spelling: Spelling,
 }
 
 impl Source {
     /// A code without prefix and gate.
     pub fn of(convention: Convention) -> Self {
-        Self { convention, prefix: String::new(), gate_prefix: None, heads: None }
+        Self {
+            convention,
+            prefix: String::new(),
+            gate_prefix: None,
+            heads: None,
+            spelling: Spelling::default(),
+        }
     }
 }
 
 /// Reads a code and its gate from a file.
 ///
-/// Errors: [`Error::Tensor`] for a file that cannot be read and a name that is missing; [`Error::Data`], naming the tensor, for another
-/// shape, element type or numbers that are not finite; [`Error::Value`] for filters whose heads are not known.
+/// Errors: [`Error::Value`], naming the file, where it cannot be read; [`Error::Tensor`] for a name that is missing, with what the file
+/// has in its place; [`Error::Data`], naming the tensor, for another shape, element type or numbers that are not finite;
+/// [`Error::Value`] for filters whose heads are not known.
 pub fn read(path: impl AsRef<Path>, source: &Source) -> Result<Encoding> {
-    let arrays = arrays::read(&path).map_err(|error| Error::Tensor {
-        tensor: error.array.clone().unwrap_or_else(|| "all".into()),
-        reason: error.to_string(),
+    read_noting(path, source).map(|(encoding, _)| encoding)
+}
+
+/// The same, with a sentence for the user where parameters of the file were left unused.
+///
+/// Errors: as [`read`].
+pub fn read_noting(path: impl AsRef<Path>, source: &Source) -> Result<(Encoding, Option<String>)> {
+    let path = path.as_ref();
+    let arrays = arrays::read(path).map_err(|error| {
+        Error::value(
+            format!("parameters from {}", path.display()),
+            "a .safetensors, .npz or .npy file that can be read",
+            match &error.array {
+                Some(array) => format!("array `{array}`: {}", error.problem),
+                None => error.problem.to_string(),
+            },
+            "give a file that a program saved parameters to",
+        )
     })?;
-    from_arrays(&arrays, source)
+    let encoding = from_arrays(&arrays, source)?;
+    let note = unused(&arrays, source, encoding.code());
+    Ok((encoding, note.map(|note| format!("{}: {note}", path.display()))))
+}
+
+/// What the parts of a code are called behind its prefix: sinusoids, or filters in a layout.
+const SINUSOIDS: [&str; 3] = ["freqs", "offsets", "gains"];
+
+const fn filters(layout: Layout) -> [&'static str; 2] {
+    match layout {
+        Layout::ChannelsFirst => ["conv_q.weight", "conv_k.weight"],
+        Layout::ChannelsLast => ["conv_q.kernel", "conv_k.kernel"],
+    }
 }
 
 /// The same from arrays that have been read.
@@ -87,22 +158,19 @@ pub fn read(path: impl AsRef<Path>, source: &Source) -> Result<Encoding> {
 /// Errors: as [`read`].
 pub fn from_arrays(arrays: &BTreeMap<String, Array>, source: &Source) -> Result<Encoding> {
     let gate = match &source.gate_prefix {
-        Some(prefix) => Some(gate(arrays, prefix, source.convention)?),
+        Some(prefix) => Some(gate(arrays, prefix, source)?),
         None => None,
     };
-    let filter = |of: &str| match source.convention.layout {
-        Layout::ChannelsFirst => format!("{}conv_{of}.weight", source.prefix),
-        Layout::ChannelsLast => format!("{}conv_{of}.kernel", source.prefix),
-    };
-    let code: Code = match (find(arrays, &format!("{}freqs", source.prefix)), find(arrays, &filter("q"))) {
-        (Ok(_), _) => sine(arrays, &source.prefix)?.into(),
-        (_, Ok(_)) => {
+    let [q, k] = filters(source.convention.layout).map(|name| format!("{}{name}", source.prefix));
+    let there = |name: &str| find(arrays, name).is_some();
+    let code: Code = match (there(&format!("{}freqs", source.prefix)), there(&q)) {
+        (true, _) => sine(arrays, source)?.into(),
+        (_, true) => {
             let heads = gate.as_ref().map(Gate::heads).or(source.heads);
-            let [q, k] = [filter("q"), filter("k")];
             let [q, k] = if source.convention.swapped { [k, q] } else { [q, k] };
-            conv(arrays, [&q, &k], source.convention.layout, heads)?.into()
+            conv(arrays, [&q, &k], source, heads)?.into()
         }
-        (Err(error), Err(_)) => return Err(error),
+        (false, false) => return Err(no_code(arrays, source)),
     };
     Encoding::new(code, gate)
 }
@@ -112,25 +180,109 @@ fn spelling(name: &str) -> String {
     name.replace('/', ".")
 }
 
-fn find<'a>(arrays: &'a BTreeMap<String, Array>, name: &str) -> Result<(&'a str, &'a Array)> {
+fn find<'a>(arrays: &'a BTreeMap<String, Array>, name: &str) -> Option<(&'a str, &'a Array)> {
     let wanted = spelling(name);
-    if let Some((found, array)) = arrays.iter().find(|(name, _)| spelling(name) == wanted) {
-        return Ok((found, array));
+    let found = arrays.iter().find(|(name, _)| spelling(name) == wanted)?;
+    Some((found.0, found.1))
+}
+
+/// What stands before the last part of a name, if that is the given one and a whole part.
+fn before<'a>(name: &'a str, last: &str) -> Option<&'a str> {
+    let prefix = spelling(name).strip_suffix(last)?.len();
+    (prefix == 0 || name[..prefix].ends_with(['.', '/'])).then(|| &name[..prefix])
+}
+
+/// Some names, and how many more there are.
+fn some<S: AsRef<str>>(names: &[S]) -> String {
+    let shown: Vec<String> = names.iter().take(6).map(|name| format!("`{}`", name.as_ref())).collect();
+    match names.len().saturating_sub(6) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
     }
-    let names: Vec<&str> = arrays.keys().map(String::as_str).collect();
-    let listed = match names.len() {
-        0 => "it has none".to_owned(),
-        1..=12 => format!("it has {}", names.join(", ")),
-        many => format!("it has {many}, such as {}", names[..6].join(", ")),
+}
+
+/// The names of a file, for a message that misses one.
+fn listed(arrays: &BTreeMap<String, Array>) -> String {
+    match arrays.len() {
+        0 => "the file is empty".into(),
+        _ => format!("the file has {}", some(&arrays.keys().collect::<Vec<_>>())),
+    }
+}
+
+/// No code stands where the source looks for it: what there is instead, and the options that take it.
+fn no_code(arrays: &BTreeMap<String, Array>, source: &Source) -> Error {
+    let Source { convention, prefix, spelling, .. } = source;
+    let [wanted, _] = filters(convention.layout);
+    // A convention that is none of ours is taken for the first of its layout.
+    let of = |layout: Layout| match layout {
+        _ if layout == convention.layout => *convention,
+        Layout::ChannelsFirst => Convention::PYTORCH,
+        Layout::ChannelsLast => Convention::JAX,
     };
-    let reason =
-        format!("the file has no array of this name ({listed}); give the prefix of the code's names");
-    Err(Error::Tensor { tensor: name.to_owned(), reason })
+    let layouts = [Layout::ChannelsFirst, Layout::ChannelsLast];
+    let kinds = std::iter::once((SINUSOIDS[0], *convention))
+        .chain(layouts.map(|layout| (filters(layout)[0], of(layout))));
+    let kinds: Vec<(&str, Convention)> = kinds.collect();
+    let found = arrays.keys().find_map(|name| {
+        kinds.iter().find_map(|(last, convention)| Some((name, before(name, last)?, *convention)))
+    });
+    let reason = match found {
+        Some((name, there, of)) => {
+            let mut options = Vec::new();
+            let mut why = String::new();
+            if of != *convention {
+                why = format!(", which is a name of convention {}, not of {}", of.name(), convention.name());
+                options.push(spelling.option("convention", of.name()));
+            }
+            if self::spelling(there) != self::spelling(prefix) {
+                options.push(spelling.option("prefix", there));
+            }
+            let join = if *spelling == Spelling::Flags { " " } else { "," };
+            format!("the file has `{name}`{why}; use {}", options.join(join))
+        }
+        None => format!(
+            "{}, and none of them ends in freqs, conv_q.weight or conv_q/kernel; give a file that holds a code",
+            listed(arrays)
+        ),
+    };
+    Error::Tensor {
+        tensor: format!("{prefix}freqs` or `{prefix}{wanted}"),
+        reason: format!("there is neither, by convention {}: {reason}", convention.name()),
+    }
+}
+
+/// Parameters of codes that the file has and nothing was made of.
+fn unused(arrays: &BTreeMap<String, Array>, source: &Source, code: &Code) -> Option<String> {
+    let own: Vec<&str> = match code {
+        Code::Sine(_) => SINUSOIDS.to_vec(),
+        Code::Conv(_) => filters(source.convention.layout).to_vec(),
+    };
+    let mut taken: Vec<String> =
+        own.iter().map(|name| spelling(&format!("{}{name}", source.prefix))).collect();
+    taken.extend(source.gate_prefix.iter().map(|prefix| spelling(&format!("{prefix}gate"))));
+    let left: Vec<&String> = arrays.keys().filter(|name| !taken.contains(&spelling(name))).collect();
+    let gates: Vec<&&String> = left.iter().filter(|name| before(name, "gate").is_some()).collect();
+    match (gates.first(), left.len()) {
+        (_, 0) => None,
+        (Some(gate), count) if source.gate_prefix.is_none() => {
+            let option = source.spelling.option("gate-prefix", before(gate, "gate").unwrap_or_default());
+            let rest = match count - gates.len() {
+                0 => String::new(),
+                rest => format!("; {} not used", counted(rest, "other array is", "other arrays are")),
+            };
+            Some(format!("without its gate, as none is asked for: {option} takes {}{rest}", some(&gates)))
+        }
+        _ => Some(format!("not used: {}", some(&left))),
+    }
 }
 
 /// Numbers and shape of a named array of floats.
 fn numbers(arrays: &BTreeMap<String, Array>, name: &str, axes: &str) -> Result<(Vec<f64>, Vec<u32>)> {
-    let (name, array) = find(arrays, name)?;
+    let missing = || Error::Tensor {
+        tensor: name.to_owned(),
+        reason: format!("{}; a code has all its arrays under one prefix: save them together", listed(arrays)),
+    };
+    let (name, array) = find(arrays, name).ok_or_else(missing)?;
     let wrong = |expected: String, got: String| Error::Data { tensor: name.to_owned(), expected, got };
     let values = match &array.data {
         ArrayData::F32(v) => v.iter().map(|&x| f64::from(x)).collect(),
@@ -150,7 +302,8 @@ fn shape_error(name: &str, expected: String, got: &[u32]) -> Error {
     Error::Data { tensor: name.to_owned(), expected, got: format!("{got:?}") }
 }
 
-fn sine(arrays: &BTreeMap<String, Array>, prefix: &str) -> Result<SineCode> {
+fn sine(arrays: &BTreeMap<String, Array>, source: &Source) -> Result<SineCode> {
+    let prefix = &source.prefix;
     let name = format!("{prefix}freqs");
     let (frequencies, shape) = numbers(arrays, &name, "[h, d, k]")?;
     let &[heads, width, sinusoids] = &shape[..] else {
@@ -172,9 +325,10 @@ fn sine(arrays: &BTreeMap<String, Array>, prefix: &str) -> Result<SineCode> {
 fn conv(
     arrays: &BTreeMap<String, Array>,
     names: [&str; 2],
-    layout: Layout,
+    source: &Source,
     heads: Option<u32>,
 ) -> Result<ConvCode> {
+    let layout = source.convention.layout;
     let axes = match layout {
         Layout::ChannelsFirst => "[h·d, 1, p] with one to three axes of taps",
         Layout::ChannelsLast => "[p, 1, h·d] with one to three axes of taps",
@@ -216,16 +370,29 @@ fn conv(
             format!("heads of the filters `{}`", names[0]),
             format!("a divisor of their {channels} channels h·d"),
             heads.map_or("none".to_owned(), |h| h.to_string()),
-            "give the number of heads of the model",
+            match source.spelling {
+                Spelling::Words => {
+                    "take queries and keys with the model's number of heads (`wgattn map` has --heads)"
+                }
+                Spelling::Flags => "give the model's number of heads with --heads",
+            },
         )),
     }
 }
 
-fn gate(arrays: &BTreeMap<String, Array>, prefix: &str, convention: Convention) -> Result<Gate> {
+fn gate(arrays: &BTreeMap<String, Array>, prefix: &str, source: &Source) -> Result<Gate> {
     let name = format!("{prefix}gate");
+    if find(arrays, &name).is_none() {
+        let option = |prefix: &str| source.spelling.option("gate-prefix", prefix);
+        let remedy = match arrays.keys().find_map(|name| before(name, "gate")) {
+            Some(there) => format!("use {}", option(there)),
+            None => "it has no gate at all: leave the gate's prefix out".into(),
+        };
+        return Err(Error::Tensor { tensor: name, reason: format!("{}; {remedy}", listed(arrays)) });
+    }
     let (values, shape) = numbers(arrays, &name, "[h, d]")?;
     match &shape[..] {
-        &[heads, width] => Gate::new(heads, width, values, convention.gate),
+        &[heads, width] => Gate::new(heads, width, values, source.convention.gate),
         _ => Err(shape_error(&name, "[h, d]".into(), &shape)),
     }
 }

@@ -74,6 +74,15 @@ impl MapKernel {
     pub fn has_bandwidth(self) -> bool {
         matches!(self, Self::Laplacian | Self::Gaussian)
     }
+
+    /// Whether its rows are made of logits: of softmax, or of features that stand for it.
+    pub fn has_logits(self) -> bool {
+        match self {
+            Self::Softmax => true,
+            Self::Feature(map) => map.approximates_softmax(),
+            Self::Laplacian | Self::Gaussian => false,
+        }
+    }
 }
 
 /// How rows are computed.
@@ -368,6 +377,8 @@ impl Scene {
         let position = options.position.as_ref();
         let position =
             position.map(|spec| position::OnPosition::of(spec, options, &grid, &basis)).transpose()?;
+        let (position, note) = position.unzip();
+        notices.extend(note.flatten());
         let recorded = record(&basis, &grid, &image, options, (exact, no_twin.is_none()), queries)?;
         Ok(Self {
             grid,

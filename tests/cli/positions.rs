@@ -109,6 +109,31 @@ fn codes_are_made_for_a_template() {
     assert!(residual < 0.05, "{residual}");
     same(&template, &pulses, 0.2);
 
+    // Without --taps there are as many as the template needs, and the lags that are told are those that are prescribed.
+    let lags = |args: &[&str]| {
+        let report = folder.spe(&[args, &["--json"]].concat()).done().json();
+        assert!(report["template"]["residual"].as_f64().expect("a residual") < 1e-9, "{report}");
+        report["template"]["target"].as_str().expect("words").to_owned()
+    };
+    for shape in ["exp:3", "past:3", "gauss:3", "pulse:4", "gauss:0.4", "exp:40", "gauss:60", "pulse:1"] {
+        assert_eq!(lags(&["conv", "--template", shape]), format!("{shape} on lags −16…16"));
+        let plane = lags(&["conv", "--template", shape, "--tokens", "4x5", "--dim", "1"]);
+        assert_eq!(plane, format!("{shape} on lags −8…8 × −8…8"));
+        let delta = lags(&["conv", "--template", shape, "--synthesis", "delta"]);
+        assert_eq!(delta, format!("{shape} on lags −8…8"));
+    }
+    let delta = |taps: &str| lags(&["conv", "--template", "exp:3", "--synthesis", "delta", "--taps", taps]);
+    assert_eq!(delta("16"), "exp:3 on lags −7…8");
+    assert_eq!(delta("2"), "exp:3 on lags 0…1");
+    assert_eq!(delta("1"), "exp:3 on lag 0");
+    // Its template is the shape there and 0 elsewhere.
+    let (_, _, template) = fit(&["conv", "--template", "exp:3", "--taps", "4", "--synthesis", "delta"]);
+    let wanted: Vec<f64> = (0..20)
+        .map(|key| 10.0 - f64::from(key))
+        .map(|lag| if (-1.0..=2.0).contains(&lag) { (-lag.abs() / 3.0).exp() } else { 0.0 })
+        .collect();
+    same(&template, &wanted, 1e-8);
+
     let line: Vec<f64> = (-4..=4).map(|lag| 1.0 / (1.0 + f64::from(lag * lag))).collect();
     let plane: Vec<f64> = line[2..7].iter().flat_map(|a| line[3..6].iter().map(move |b| a * b)).collect();
     for (name, shape, values) in [("line.npy", vec![9], line), ("plane.npy", vec![5, 3], plane)] {
@@ -144,24 +169,11 @@ fn codes_come_from_files_of_both_programs() {
     file("sine.safetensors", &waves);
     let from = |more: &[&str]| folder.spe(&[more, &["--raw", "t.npz", "--json"]].concat());
     let no_dim = |kind: &str, file: &str, more: &[&str]| {
-        let args = [
-            "spe",
-            kind,
-            "--params",
-            file,
-            "--device",
-            "cpu",
-            "--tokens",
-            "20",
-            "--realizations",
-            "16",
-            "--seeds",
-            "1",
-            "--raw",
-            "t.npz",
-            "--json",
-        ];
-        folder.run(&[&args, more].concat())
+        let usual = [["--device", "cpu"], ["--tokens", "20"], ["--realizations", "16"], ["--seeds", "1"]];
+        let usual: Vec<&str> =
+            usual.iter().filter(|pair| !more.contains(&pair[0])).flatten().copied().collect();
+        let args = ["spe", kind, "--params", file, "--raw", "t.npz", "--json"];
+        folder.run(&[&args, more, &usual].concat())
     };
     let report = no_dim("sine", "sine.safetensors", &["--prefix", "a.", "--gate-prefix", "b."]).done().json();
     assert_eq!((&report["heads"], &report["width"]), (&2.into(), &3.into()));
@@ -179,10 +191,31 @@ fn codes_come_from_files_of_both_programs() {
     assert_ne!(by_name, swapped);
     for (run, parts) in [
         (no_dim("conv", "sine.safetensors", &["--prefix", "a."]), &["spe-conv", "spe-sine"][..]),
-        (no_dim("sine", "sine.safetensors", &[]), &["freqs", "prefix"]),
-        (no_dim("sine", "none.safetensors", &[]), &["none.safetensors"]),
+        (no_dim("sine", "sine.safetensors", &[]), &["freqs", "--prefix a."]),
+        (
+            no_dim("sine", "none.safetensors", &[]),
+            &["parameters from none.safetensors", "cannot read", "give a file"],
+        ),
+        (no_dim("conv", "sine.safetensors", &["--prefix", "a."]), &["`wgattn spe sine`"]),
+        (no_dim("sine", "sine.safetensors", &["--init", "7"]), &["--init", "leave it out"]),
+        (no_dim("conv", "conv.safetensors", &[]), &["conv_q/kernel", "use --convention jax"]),
+        (
+            no_dim("sine", "sine.safetensors", &["--prefix", "a.", "--gate-prefix", ""]),
+            &["`gate`", "--gate-prefix b."],
+        ),
+        (
+            no_dim("sine", "sine.safetensors", &["--prefix", "a.", "--tokens", "4x4"]),
+            &["sinusoids in files stand on a line", "--tokens 128"],
+        ),
+        (
+            no_dim("conv", "conv.safetensors", &["--convention", "jax", "--tokens", "4x4"]),
+            &["the file's filters have 1 axis", "--tokens 128"],
+        ),
         (no_dim("conv", "conv.safetensors", &["--convention", "torch"]), &["pytorch, jax, jax-swapped"]),
-        (no_dim("conv", "conv.safetensors", &["--convention", "jax", "--heads", "2"]), &["divisor"]),
+        (
+            no_dim("conv", "conv.safetensors", &["--convention", "jax", "--heads", "2"]),
+            &["divisor", "with --heads"],
+        ),
         (no_dim("sine", "sine.safetensors", &["--prefix", "a.", "--heads", "3"]), &["--heads", "2"]),
         (
             no_dim("sine", "sine.safetensors", &["--prefix", "a.", "--gate-prefix", "b.", "--gate", "0.5"]),
@@ -192,6 +225,13 @@ fn codes_come_from_files_of_both_programs() {
     ] {
         run.refused(parts);
     }
+    let told = no_dim("sine", "sine.safetensors", &["--prefix", "a."]).done().stderr;
+    assert!(
+        told.contains("note: sine.safetensors: without its gate") && told.contains("--gate-prefix b."),
+        "{told}"
+    );
+    let told = no_dim("sine", "sine.safetensors", &["--prefix", "a.", "--gate-prefix", "b."]).done().stderr;
+    assert!(!told.contains("note:"), "{told}");
     let mut broken = waves.clone();
     broken[2].1 = Array { shape: vec![2, 3, 2], data: ArrayData::F32(vec![f32::NAN; 12]) };
     file("nan.safetensors", &broken);
@@ -212,7 +252,12 @@ fn wrong_codes_are_refused_in_one_line() {
         (&["wave"], &["wave", "sine"]),
         (&["sine", "--realizations", "0"], &["realisations R", "1 to 16384", "0"]),
         (&["sine", "--realizations", "64,16385"], &["realisations R", "16385"]),
-        (&["sine", "--realizations", "many"], &["--realizations"]),
+        (&["sine", "--realizations", "many"], &["--realizations", "such as 16,64,256"]),
+        (&["sine", "--realizations", "16,,64"], &["--realizations", "comma between", "16,64,256"]),
+        (&["sine", "--gate", "0.5", "--gate-prefix", ""], &["--gate", "leave out one of the two"]),
+        (&["sine", "--gate-prefix", ""], &["--gate-prefix says how a file is read", "add --params"]),
+        (&["sine", "--convention", "jax"], &["--convention says", "add --params"]),
+        (&["conv", "--synthesis", "delta"], &["--synthesis", "add --template"]),
         (&["sine", "--sinusoids", "0"], &["sinusoids K", "0"]),
         (&["sine", "--sinusoids", "65537"], &["sinusoids K", "1 to 65536"]),
         (&["sine", "--dim", "0"], &["dimensions D", "0"]),
@@ -220,8 +265,11 @@ fn wrong_codes_are_refused_in_one_line() {
         (&["sine", "--heads", "2048", "--dim", "1024"], &["heads H", "1048576"]),
         (&["conv", "--taps", "0"], &["taps", "0"]),
         (&["conv", "--taps", "4294967295"], &["taps"]),
-        (&["conv", "--taps", "8x8"], &["--tokens", "2 axes"]),
-        (&["conv", "--taps", "8", "--tokens", "6x6"], &["--tokens", "1 axis"]),
+        (&["conv", "--taps", "8x8"], &["--tokens", "2 axes", "give --tokens 16x16", "--taps 16"]),
+        (
+            &["conv", "--taps", "8", "--tokens", "6x6"],
+            &["--tokens", "1 axis", "give --tokens 128", "--taps 8x8"],
+        ),
         (&["conv", "--taps", "some"], &["--taps", "some"]),
         (&["sine", "--tokens", "0"], &["--tokens", "0"]),
         (&["sine", "--tokens", "2x2x2"], &["--tokens", "16x16"]),
@@ -233,13 +281,14 @@ fn wrong_codes_are_refused_in_one_line() {
         (&["sine", "--seed", "-1"], &["--seed"]),
         (&["sine", "--seed", "18446744073709551616"], &["--seed"]),
         (&["sine", "--seed", "18446744073709551615"], &["--seed", "2^64"]),
-        (&["sine", "--seeds", "0"], &["--seeds", "1 to"]),
+        (&["sine", "--seeds", "0"], &["--seeds", "1 to", "4 is usual"]),
         (&["sine", "--mode", "uniform"], &["icdf", "rademacher"]),
         (&["sine", "--show", "0,4"], &["--show", "below 4"]),
         (&["sine", "--show", "first"], &["HEAD,DIMENSION"]),
         (&["sine", "--taps", "8"], &["--taps", "spe conv"]),
         (&["conv", "--sinusoids", "8"], &["--sinusoids", "spe sine"]),
-        (&["conv", "--bias", "-4"], &["--bias", "spe sine"]),
+        (&["conv", "--bias", "-4"], &["--bias", "spe sine", "leave it out"]),
+        (&["conv", "--template", "gauss:3", "--taps", "16"], &["odd number of taps", "--synthesis delta"]),
         (&["sine", "--template", "gauss"], &["gauss:SIZE"]),
         (&["sine", "--template", "gauss:0"], &["gauss:SIZE"]),
         (&["sine", "--template", "pulse:2.5"], &["pulse:16"]),
@@ -248,16 +297,36 @@ fn wrong_codes_are_refused_in_one_line() {
         (&["sine", "--template", "exp:4", "--bias", "-1"], &["--bias", "--template"]),
         (&["sine", "--template", "exp:4", "--synthesis", "roots"], &["--synthesis", "spe conv"]),
         (&["sine", "--template", "exp:4", "--sinusoids", "100"], &["sinusoids K", "39"]),
-        (&["conv", "--template", "exp:4", "--taps", "513"], &["512"]),
-        (&["sine", "--prefix", "a."], &["--params"]),
+        (&["conv", "--template", "exp:4", "--taps", "513"], &["512", "fewer taps"]),
+        (&["sine", "--template", "exp:4", "--sinusoids", "0"], &["sinusoids K", "at least 1"]),
+        (&["sine", "--prefix", "a."], &["--prefix says how a file is read", "--params"]),
         (&["sine", "--params", "none.safetensors", "--template", "exp:4"], &["--template"]),
         (&["sine", "--out", "spe.txt"], &["spe.txt", "suffix"]),
         (&["sine", "--raw", "none/t.npz"], &["none"]),
         (&["sine", "--device", "abacus"], &["abacus"]),
     ];
     for (arguments, parts) in cases {
-        folder.spe(arguments).refused(parts);
+        let run = folder.spe(arguments).refused(parts);
         assert!(folder.names().is_empty(), "left behind by {arguments:?}");
+        // What a remedy is about must be an option of this kind of code.
+        let other = if arguments[0] == "sine" { "--taps 16" } else { "--sinusoids 5" };
+        assert!(!run.stderr.contains(other), "{arguments:?}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn names_in_files_are_told_by_the_help() {
+    let folder = Folder::new("spe-names");
+    let help = folder.run(&["spe", "--help"]).done().stdout;
+    let described =
+        ["spe-sine", "spe-conv"].map(|kind| folder.run(&["eval", "--describe", kind]).done().stdout);
+    let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).expect("the README");
+    for text in [&help, &described[0], &described[1], &readme] {
+        for name in
+            ["freqs", "offsets", "gains", "conv_q.weight", "conv_q/kernel", "gate", "jax-swapped", "h·d"]
+        {
+            assert!(text.contains(name), "no {name}: {text}");
+        }
     }
 }
 
@@ -299,7 +368,54 @@ fn a_map_takes_position_codes() {
     {
         assert!(text.contains(part), "no {part}: {text}");
     }
-    let refused: [(&[&str], &[&str]); 12] = [
+    assert!(text.contains("each logit is an estimate by the code"), "{text}");
+    assert!(!text.contains("rows are exact") && text.contains("error      n/a"), "{text}");
+    // Kernels without logits say nothing of them, and features say what they are compared with.
+    let code = ["--position", "spe-conv:taps=2x2,realizations=16"];
+    let at = |more: &[&str]| folder.map(&[&[&cat, "--at", "40,30"], &code[..], more].concat()).done().stdout;
+    for kernel in ["elu", "relu"] {
+        let text = at(&["--kernel", kernel]);
+        assert!(!text.contains("logit") && !text.contains("rows are exact"), "{text}");
+        assert!(text.contains("q̂·k̂/√R errs by") && text.contains("under the code"), "{text}");
+    }
+    let text = at(&["--kernel", "favor+:features=32"]);
+    assert!(
+        text.contains("logit") && text.contains("of the row that softmax makes of the same codes"),
+        "{text}"
+    );
+    let ramp = |shape: &[usize]| {
+        let len = shape.iter().product::<usize>();
+        Array { shape: shape.to_vec(), data: ArrayData::F32((0..len).map(|i| 0.01 * i as f32).collect()) }
+    };
+    let stored = |name: &str, heads: usize, width: usize| {
+        let filters =
+            ["conv_q.weight", "conv_k.weight"].map(|n| (n.to_owned(), ramp(&[heads * width, 1, 2, 2])));
+        let gate = ("b.gate".to_owned(), ramp(&[heads, width]));
+        arrays::write(folder.at(name), &filters.into_iter().chain([gate]).collect()).expect("parameters");
+    };
+    stored("three.npz", 3, 32);
+    stored("narrow.npz", 2, 8);
+    let three = |more: &[&str]| folder.map(&[&[&cat, "--at", "40,30"], more].concat());
+    let told =
+        three(&["--position", "spe-conv:file=three.npz,realizations=16", "--heads", "3"]).done().stderr;
+    assert!(told.contains("without its gate") && told.contains("gate-prefix=b."), "{told}");
+    three(&["--position", "spe-sine", "--heads", "0"]).refused(&["--heads 0", "1 to 64", "leave it out"]);
+    let refused: [(&[&str], &[&str]); 18] = [
+        (
+            &["--position", "spe-sine", "--landmarks", "strided:3"],
+            &["--landmarks", "softmax kernel; leave it out"],
+        ),
+        (&["--position", "spe-sine", "--lambda", "2"], &["--lambda", "softmax kernel; leave it out"]),
+        (&["--position", "spe-sine", "--preset", "paper"], &["--normalise none"]),
+        (
+            &["--position", "spe-conv:file=three.npz,gate-prefix=b."],
+            &["three.npz", "3 and 32", "use --heads 3"],
+        ),
+        (
+            &["--position", "spe-conv:file=narrow.npz,gate-prefix=b."],
+            &["2 and 8", "pictures have 32 dimensions", "wgattn eval"],
+        ),
+        (&["--position", "spe-conv:file=three.npz,init=7"], &["init=7", "leave it out"]),
         (&["--position", "sine"], &["spe-sine", "spe-conv"]),
         (
             &["--position", "spe-sine", "--kernel", "laplacian"],
@@ -314,10 +430,14 @@ fn a_map_takes_position_codes() {
         (&["--position", "spe-sine:gate=2"], &["gate", "0 to 1"]),
         (&["--position", "spe-sine:seed=x"], &["seed"]),
         (&["--position", "spe-sine:file=none.safetensors"], &["none.safetensors"]),
-        (&["--position", "spe-sine", "--path", "nystrom"], &["softmax", "exact"]),
+        (&["--position", "spe-sine", "--path", "nystrom"], &["softmax", "exact", "leave --path out"]),
     ];
     for (arguments, parts) in refused {
-        map(arguments).refused(parts);
+        let run = map(arguments).refused(parts);
+        // No way out that a code does not have.
+        for wrong in ["landmarks are", "use the laplacian", "--kernel laplacian", "or the laplacian"] {
+            assert!(!run.stderr.contains(wrong), "{arguments:?}: {}", run.stderr);
+        }
     }
 }
 
@@ -372,6 +492,13 @@ fn eval_codes_queries_and_keys_by_words() {
     file("in.npz", &[("q", wave(&[1, 1, 4, 3], 0.7)), ("k", wave(&[1, 1, 4, 3], 1.3))]);
     file("shapes.npz", &[("q", wave(&[1, 1, 4, 3], 0.7)), ("k", wave(&[1, 1, 5, 3], 1.3))]);
     file("flat.npz", &[("q", wave(&[4, 3], 0.7)), ("k", wave(&[4, 3], 1.3))]);
+    file("plane.npz", &[("q", wave(&[1, 1, 2, 2, 3], 0.7)), ("k", wave(&[1, 1, 2, 2, 3], 1.3))]);
+    let waves = ["freqs", "offsets", "gains"].map(|name| (name, wave(&[1, 3, 2], 0.4)));
+    file("waves.npz", &[&waves[..], &[("b.gate", wave(&[1, 3], 0.4))]].concat());
+    let told = eval("spe-sine:file=waves.npz,realizations=4", "in.npz").done().stderr;
+    assert!(told.contains("waves.npz: without its gate") && told.contains("gate-prefix=b."), "{told}");
+    let told = eval("spe-sine:file=waves.npz,realizations=4,gate-prefix=b.", "in.npz").done().stderr;
+    assert!(!told.contains("gate"), "{told}");
     file("one.npz", &[("q", wave(&[1, 1, 4, 3], 0.7))]);
     file("more.npz", &[("q", wave(&[1, 1, 4, 3], 0.7)), ("v", wave(&[1, 1, 4, 3], 1.3))]);
     let nan = Array { shape: vec![1, 1, 1, 1], data: ArrayData::F32(vec![f32::NAN]) };
@@ -380,7 +507,11 @@ fn eval_codes_queries_and_keys_by_words() {
     for (words, inputs, parts) in [
         ("spe-sine:sinusoids=0", "in.npz", &["sinusoids K"][..]),
         ("spe-sines", "in.npz", &["spe-sines", "did you mean spe-sine?"]),
-        ("spe-conv:taps=2x2", "in.npz", &["axes", "taps=8x8"]),
+        ("spe-conv:taps=2x2", "in.npz", &["axes", "taps=16"]),
+        ("spe-sine:file=waves.npz,init=7", "in.npz", &["init=7", "leave it out"]),
+        ("spe-sine:file=waves.npz", "plane.npz", &["sinusoids in files stand on one axis"]),
+        ("spe-conv:file=waves.npz", "in.npz", &["spe-sine", "write spe-sine:file=…"]),
+        ("spe-sine:file=waves.npz,gate-prefix=", "in.npz", &["`gate`", "gate-prefix=b."]),
         ("spe-sine", "shapes.npz", &["[1, 1, 4, 3]", "[1, 1, 5, 3]"]),
         ("spe-sine", "flat.npz", &["[b, h, n, d]", "[4, 3]"]),
         ("spe-sine", "one.npz", &["`k`"]),

@@ -1,7 +1,10 @@
 //! Stochastic positional encoding on the CPU: against stored arrays of a published program, against its own formulas, and refusals.
 
+mod claims;
 mod numbers;
 mod phases;
+#[path = "../support/spe.rs"]
+mod published;
 mod refusals;
 mod statistics;
 mod stored;

@@ -6,14 +6,14 @@ use wgattn::position::sine::SineSizes;
 use wgattn::position::template::{empirical, entry_variance, predicted_rmse, variance_within_lags};
 use wgattn::position::{ConvCode, Encoding, Gate, Meaning, Mode, Noise, Positions, SineCode};
 
-struct Case {
-    name: &'static str,
-    encoding: Encoding,
-    positions: Positions,
-    mode: Mode,
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) encoding: Encoding,
+    pub(crate) positions: Positions,
+    pub(crate) mode: Mode,
 }
 
-fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<Case> {
     let line = Positions::line(12).expect("works");
     let picture = Positions::grid(&[3, 4]).expect("works");
     let gate = || Some(Gate::new(1, 2, vec![-0.8, 0.3], Meaning::Paper).expect("works"));
@@ -48,7 +48,7 @@ fn cases() -> Vec<Case> {
 }
 
 /// Mean square error of P̂ over all entries, and its standard error, over as many draws as make that of its root at most 1.5 %.
-fn square_errors(case: &Case, realizations: u32) -> (f64, f64) {
+pub(crate) fn square_errors(case: &Case, realizations: u32) -> (f64, f64) {
     let truths: Vec<Vec<f64>> =
         (0..2).map(|d| case.encoding.template_matrix(0, d, &case.positions).expect("works")).collect();
     let mut list = Vec::new();
@@ -73,7 +73,7 @@ fn square_errors(case: &Case, realizations: u32) -> (f64, f64) {
     }
 }
 
-fn predicted_square(case: &Case, realizations: u32) -> f64 {
+pub(crate) fn predicted_square(case: &Case, realizations: u32) -> f64 {
     let of = |d| {
         let truth = case.encoding.template_matrix(0, d, &case.positions).expect("works");
         predicted_rmse(case.encoding.variances(0, d).expect("works"), &truth, realizations).powi(2)

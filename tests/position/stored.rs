@@ -3,96 +3,36 @@
 //! Its frequencies and taps are its own random ones, everything in f64; the tolerance 1e-13 of the largest number is some hundred
 //! roundings.
 
-use crate::{assert_close, sizes};
-use std::collections::BTreeMap;
-use std::path::Path;
-use wgattn::arrays::{Array, ArrayData, read};
+use crate::assert_close;
+use crate::published::File;
 use wgattn::position::apply::{Side, apply};
-use wgattn::position::{
-    Codes, ConvCode, ConvPath, Encoding, Gate, Meaning, Noise, Positions, SineCode, scale,
-};
+use wgattn::position::{Codes, ConvCode, ConvPath, Encoding, Gate, Meaning, Noise, Positions, scale};
 
 const TOLERANCE: f64 = 1e-13;
 
-pub(crate) struct File(BTreeMap<String, Array>);
-
-impl File {
-    pub(crate) fn open(name: &str) -> Self {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/spe/{name}.npz"));
-        Self(read(path).expect("the stored arrays are there"))
+/// Compares the codes, and what becomes of the stored q and k.
+fn check(file: &File, mut codes: Codes, what: &str) {
+    assert_close(&codes.q, &file.numbers("qbar"), TOLERANCE, &format!("{what}: q̄"));
+    assert_close(&codes.k, &file.numbers("kbar"), TOLERANCE, &format!("{what}: k̄"));
+    if let Some(gate) = file.gate() {
+        gate.apply(&mut codes, &file.numbers("gate_noise")).expect("works");
     }
-
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+    let &[batch, tokens, ..] = &file.shape("q")[..] else { panic!("q has other axes") };
+    for (side, input, output) in [(Side::Query, "q", "qhat"), (Side::Key, "k", "khat")] {
+        let got = apply(&codes, side, &file.by_head(input).to_f64(), batch, tokens).expect("works");
+        assert_close(&got, &file.by_head(output).to_f64(), TOLERANCE, &format!("{what}: {output}"));
     }
-
-    pub(crate) fn numbers(&self, name: &str) -> Vec<f64> {
-        match &self.0[name].data {
-            ArrayData::F64(v) => v.clone(),
-            other => panic!("{name} is {}", other.dtype()),
-        }
-    }
-
-    pub(crate) fn shape(&self, name: &str) -> Vec<u32> {
-        self.0[name].shape.iter().map(|&x| x as u32).collect()
-    }
-
-    /// `[b, n, h, d]` as `[b, h, n, d]`.
-    fn by_head(&self, name: &str) -> Vec<f64> {
-        let &[b, n, h, d] = &self.0[name].shape[..] else { panic!("{name} has other axes") };
-        let x = self.numbers(name);
-        let at = |b, h, i| &x[((b * n + i) * h_of(&self.0[name].shape) + h) * d..][..d];
-        let mut out = Vec::new();
-        for element in 0..b {
-            for head in 0..h {
-                for i in 0..n {
-                    out.extend_from_slice(at(element, head, i));
-                }
-            }
-        }
-        out
-    }
-
-    fn gate(&self) -> Option<Gate> {
-        let &[h, d] = &self.shape("gate")[..] else { panic!("gate has other axes") };
-        Some(Gate::new(h, d, self.numbers("gate"), Meaning::Paper).expect("works"))
-    }
-
-    /// Compares the codes, and what becomes of the stored q and k.
-    fn check(&self, mut codes: Codes, what: &str) {
-        assert_close(&codes.q, &self.numbers("qbar"), TOLERANCE, &format!("{what}: q̄"));
-        assert_close(&codes.k, &self.numbers("kbar"), TOLERANCE, &format!("{what}: k̄"));
-        if self.has("gate") {
-            let epsilon = self.numbers("gate_noise");
-            self.gate().expect("there is one").apply(&mut codes, &epsilon).expect("works");
-        }
-        let &[batch, tokens, ..] = &self.shape("q")[..] else { panic!("q has other axes") };
-        for (side, input, output) in [(Side::Query, "q", "qhat"), (Side::Key, "k", "khat")] {
-            let got = apply(&codes, side, &self.by_head(input), batch, tokens).expect("works");
-            assert_close(&got, &self.by_head(output), TOLERANCE, &format!("{what}: {output}"));
-        }
-    }
-}
-
-fn h_of(shape: &[usize]) -> usize {
-    shape[2]
-}
-
-pub(crate) fn sine_code(file: &File, prefix: &str) -> SineCode {
-    let &[h, d, k] = &file.shape(&format!("{prefix}freqs"))[..] else { panic!("freqs has other axes") };
-    let read = |name: &str| file.numbers(&format!("{prefix}{name}"));
-    SineCode::from_raw(sizes(h, d, k), &read("freqs"), &read("offsets"), &read("gains")).expect("works")
 }
 
 #[test]
 fn sinusoidal_codes_are_the_published_ones() {
     for name in ["sine_plain", "sine_gated"] {
         let file = File::open(name);
-        let code = sine_code(&file, "param_");
+        let code = file.sine("param_");
         let &[1, tokens, .., realizations] = &file.shape("qbar")[..] else { panic!("q̄ has other axes") };
         let positions = Positions::line(tokens).expect("works");
         let codes = code.codes(&positions, &file.numbers("noise"), realizations).expect("works");
-        file.check(codes, name);
+        check(&file, codes, name);
     }
 }
 
@@ -101,7 +41,7 @@ fn sinusoidal_codes_are_the_published_ones() {
 #[test]
 fn tables_give_the_published_codes_up_to_their_rounding() {
     let file = File::open("sine_gated");
-    let code = sine_code(&file, "param_");
+    let code = file.sine("param_");
     let gate = file.gate().expect("there is one");
     let &[1, tokens, heads, width, realizations] = &file.shape("qbar")[..] else { panic!("other axes") };
     let table = code.table(Some(&gate)).expect("works");
@@ -129,25 +69,9 @@ fn tables_give_the_published_codes_up_to_their_rounding() {
 fn convolutional_codes_are_the_published_ones() {
     for name in ["conv1d_plain", "conv1d_gated"] {
         let file = File::open(name);
-        let &[1, tokens, heads, width, realizations] = &file.shape("qbar")[..] else { panic!("other axes") };
-        let &[_, 1, taps] = &file.shape("param_conv_q.weight")[..] else { panic!("taps have other axes") };
-        let code = ConvCode::new(
-            heads,
-            width,
-            &[taps],
-            file.numbers("param_conv_k.weight"),
-            file.numbers("param_conv_q.weight"),
-        )
-        .expect("works");
-        let (drawn, samples) = (file.numbers("noise"), (tokens + taps - 1) as usize);
-        let (channels, length) = ((heads * width) as usize, (tokens + 4 * taps) as usize);
-        let mut z = Vec::with_capacity(channels * samples * realizations as usize);
-        for channel in 0..channels {
-            for u in 0..samples {
-                let at = |r: usize| drawn[(r * channels + channel) * length + taps as usize + u];
-                z.extend((0..realizations as usize).map(at));
-            }
-        }
+        let &[1, tokens, .., realizations] = &file.shape("qbar")[..] else { panic!("other axes") };
+        let (code, z) = (file.conv(), file.samples());
+        let taps = code.taps()[0];
         let positions = Positions::line(tokens).expect("works");
         let paths = [
             ConvPath::Direct,
@@ -158,7 +82,7 @@ fn convolutional_codes_are_the_published_ones() {
         ];
         for path in paths {
             let codes = code.codes(&positions, &z, realizations, path).expect("works");
-            file.check(codes, &format!("{name}, {path:?}"));
+            check(&file, codes, &format!("{name}, {path:?}"));
         }
     }
 }
@@ -189,7 +113,7 @@ fn tables_of_filters_give_the_published_codes_up_to_their_rounding() {
 #[test]
 fn templates_are_the_published_ones() {
     let file = File::open("sine_template_repo");
-    let code = sine_code(&file, "");
+    let code = file.sine("");
     let &[1, heads, width, tokens, _] = &file.shape("posattn")[..] else { panic!("other axes") };
     let positions = Positions::line(tokens).expect("works");
     let factor = 2.0 * f64::from(code.sinusoids());

@@ -58,6 +58,20 @@ fn pairs_of_filters_have_any_template() {
     }
 }
 
+/// Templates that are not 0 at every g-th lag only: their polynomials are of z^g, and all roots of pulses lie on one circle.
+#[test]
+fn pulses_have_pairs_of_filters() {
+    for (taps, apart) in [(17, 4), (17, 1), (17, 16), (17, 3), (33, 8), (9, 2), (13, 5)] {
+        for sign in [1.0, -1.0] {
+            let pulse = |lag: f64| f64::from(u8::from(lag.rem_euclid(f64::from(apart)) == 0.0));
+            let target = lags(taps - 1, |lag| pulse(lag) * if lag == 0.0 { 1.0 } else { sign });
+            let fit = conv_by_roots(&target).unwrap_or_else(|e| panic!("{apart} apart on {taps} taps: {e}"));
+            let what = format!("{apart} apart on {taps} taps, sign {sign}");
+            assert_close(&template_of(&fit, (taps - 1).into()), &target, 1e-11, &what);
+        }
+    }
+}
+
 /// z² + z + 1 has no real root to give to two polynomials of degree 1.
 #[test]
 fn an_even_number_of_taps_may_have_no_factors() {

@@ -1,10 +1,10 @@
 //! Parameters from files, in the conventions of both published programs.
 
 use crate::assert_close;
-use crate::stored::File;
+use crate::published::File;
 use std::collections::BTreeMap;
 use wgattn::arrays::{Array, ArrayData, write};
-use wgattn::position::weights::{Convention, Source, from_arrays, read};
+use wgattn::position::weights::{Convention, Source, Spelling, from_arrays, read, read_noting};
 use wgattn::position::{Code, Encoding, Meaning};
 
 type Arrays = BTreeMap<String, Array>;
@@ -52,7 +52,7 @@ fn safetensors_of_the_pytorch_program_are_read() {
     let encoding = read(&path, &source(Convention::PYTORCH, "model.spe.", "model.filter.")).expect("is read");
     std::fs::remove_dir_all(&folder).expect("is removed");
     let Code::Sine(code) = encoding.code() else { panic!("not a sinusoidal code") };
-    assert_eq!(*code, crate::stored::sine_code(&file, "param_"));
+    assert_eq!(*code, file.sine("param_"));
     assert_eq!(encoding.gate().expect("there is one").raw(Meaning::Paper), file.numbers("gate"));
 }
 
@@ -147,5 +147,89 @@ fn errors_name_the_tensor() {
         assert!(error.contains(name) && error.contains(got), "{name}, {got}: {error}");
     }
     let error = read("absent.safetensors", &Source::of(Convention::JAX)).expect_err("is refused").to_string();
-    assert!(error.contains("absent.safetensors"), "{error}");
+    for part in ["parameters from absent.safetensors", "cannot read", "give a file that"] {
+        assert!(error.contains(part), "no {part}: {error}");
+    }
+    assert!(!error.contains("tensor `"), "no tensor is meant: {error}");
+}
+
+/// What there is in a file is found by its names, whatever stands before them, and the options that take it are said.
+#[test]
+fn a_file_of_the_other_program_or_another_prefix_is_recognised() {
+    let filters = |names: [&str; 2]| -> Arrays {
+        names.map(|name| (name.to_owned(), array(&[4, 1, 6], |_| 0.1))).into()
+    };
+    let sines = |prefix: &str| -> Arrays {
+        ["freqs", "offsets", "gains"].map(|n| (format!("{prefix}{n}"), array(&[1, 2, 3], |_| 0.1))).into()
+    };
+    let pytorch = || filters(["net.spe.conv_q.weight", "net.spe.conv_k.weight"]);
+    let jax = || filters(["spe/conv_q/kernel", "spe/conv_k/kernel"]);
+    let flags = |convention| Source { spelling: Spelling::Flags, ..Source::of(convention) };
+    let cases: [(Arrays, Source, &[&str]); 7] = [
+        (
+            pytorch(),
+            flags(Convention::JAX),
+            &[
+                "`net.spe.conv_q.weight`",
+                "convention pytorch, not of jax",
+                "--convention pytorch --prefix net.spe.",
+            ],
+        ),
+        (pytorch(), Source::of(Convention::PYTORCH), &["`net.spe.conv_q.weight`; use prefix=net.spe."]),
+        (
+            jax(),
+            Source::of(Convention::PYTORCH),
+            &["`spe/conv_q/kernel`", "convention jax, not of pytorch", "use convention=jax,prefix=spe/"],
+        ),
+        (jax(), Source { prefix: "spe.".into(), ..Source::of(Convention::PYTORCH) }, &["use convention=jax"]),
+        (sines("enc/"), flags(Convention::JAX_SWAPPED), &["`enc/freqs`; use --prefix enc/"]),
+        (sines(""), Source { prefix: "a.".into(), ..flags(Convention::PYTORCH) }, &["use --prefix \"\""]),
+        (
+            BTreeMap::from([("w".to_owned(), array(&[1], |_| 0.0))]),
+            Source::of(Convention::JAX),
+            &["`freqs` or `conv_q.kernel`", "the file has `w`", "give a file that holds a code"],
+        ),
+    ];
+    for (arrays, source, parts) in cases {
+        let error = from_arrays(&arrays, &source).expect_err("is refused").to_string();
+        for part in parts {
+            assert!(error.contains(part), "no {part}: {error}");
+        }
+    }
+    let mut half = sines("enc/");
+    half.remove("enc/gains");
+    let source = Source { prefix: "enc.".into(), ..Source::of(Convention::PYTORCH) };
+    let error = from_arrays(&half, &source).expect_err("is refused").to_string();
+    assert!(error.contains("`enc.gains`") && error.contains("one prefix"), "{error}");
+}
+
+#[test]
+fn parameters_that_nothing_is_made_of_are_told() {
+    let folder = std::env::temp_dir().join(format!("wgattn-unused-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let path = folder.join("spe.npz");
+    let note = |arrays: &Arrays, source: Source| {
+        write(&path, arrays).expect("is written");
+        read_noting(&path, &Source { heads: Some(2), ..source }).expect("is read").1
+    };
+    let with_gate = || source(Convention::PYTORCH, "spe.", "filter.");
+    assert_eq!(note(&gated_filters(), with_gate()), None);
+    let told = note(&gated_filters(), Source { gate_prefix: None, ..with_gate() }).expect("a gate is left");
+    assert!(told.contains("spe.npz: without its gate") && told.contains("gate-prefix=filter."), "{told}");
+    let mut more = gated_filters();
+    more.insert("layer.bias".into(), array(&[1], |_| 0.0));
+    let told = note(&more, with_gate()).expect("something is left");
+    assert!(told.contains("not used: `layer.bias`"), "{told}");
+    let flags = Source { gate_prefix: None, spelling: Spelling::Flags, ..with_gate() };
+    let told = note(&more, flags).expect("both are left");
+    assert!(told.contains("--gate-prefix filter.") && told.contains("1 other array is not used"), "{told}");
+    std::fs::remove_dir_all(&folder).expect("is removed");
+    // A gate that is asked for and stands elsewhere, or nowhere.
+    let mut arrays = gated_filters();
+    let asked = || source(Convention::PYTORCH, "spe.", "gating.");
+    let error = from_arrays(&arrays, &asked()).expect_err("is refused").to_string();
+    assert!(error.contains("`gating.gate`") && error.contains("use gate-prefix=filter."), "{error}");
+    arrays.remove("filter.gate");
+    let error = from_arrays(&arrays, &asked()).expect_err("is refused").to_string();
+    assert!(error.contains("no gate at all"), "{error}");
 }

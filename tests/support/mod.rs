@@ -2,9 +2,10 @@
 #![allow(dead_code, reason = "each test program uses a part of this")]
 
 use libtest_mimic::{Failed, Trial};
+use std::sync::{Arc, OnceLock};
 use wgattn::attention::{Attention, Landmarks, Masks, Qkv};
 use wgattn::backend::wgpu::{Options, WgpuBackend, adapters};
-use wgattn::backend::{Backend, Program};
+use wgattn::backend::{Backend, Program, cpu::CpuBackend};
 use wgattn::graph::{Graph, PassId};
 use wgattn::kernels::attention::exact_attention;
 use wgattn::kernels::laplacian::nystrom_attention;
@@ -56,6 +57,15 @@ pub(crate) fn backends() -> Vec<(String, WgpuBackend)> {
         (name, backend)
     };
     adapters_by_name().into_iter().map(open).collect()
+}
+
+/// The CPU and every adapter of this machine, opened once.
+pub(crate) fn devices() -> &'static [(String, Arc<dyn Backend>)] {
+    static DEVICES: OnceLock<Vec<(String, Arc<dyn Backend>)>> = OnceLock::new();
+    DEVICES.get_or_init(|| {
+        let adapters = backends().into_iter().map(|(name, b)| (name, Arc::new(b) as Arc<dyn Backend>));
+        std::iter::once(("cpu".into(), Arc::new(CpuBackend) as Arc<dyn Backend>)).chain(adapters).collect()
+    })
 }
 
 /// A test on a backend, and what went wrong.

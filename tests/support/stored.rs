@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use wgattn::arrays::{Array, ArrayData, read};
-use wgattn::backend::{Backend, cpu::CpuBackend};
+use wgattn::backend::Backend;
 use wgattn::graph::Graph;
 use wgattn::kernel::{Access, KernelParams as _, KernelSpec};
 use wgattn::kernels::laplacian::nystrom::Params;
@@ -21,10 +21,7 @@ pub(crate) type Device = (String, Arc<dyn Backend>);
 
 /// The CPU and every adapter of this machine.
 pub(crate) fn devices() -> Vec<Device> {
-    let mut list: Vec<Device> = vec![("cpu".into(), Arc::new(CpuBackend))];
-    let adapters = crate::support::backends().into_iter();
-    list.extend(adapters.map(|(name, b)| (name, Arc::new(b) as Arc<dyn Backend>)));
-    list
+    crate::support::devices().to_vec()
 }
 
 /// One stored case.

@@ -51,10 +51,11 @@ pub(super) fn describe(spec: &EncodingSpec) -> super::Outcome {
         "gate=γ  share that ignores positions, 0 to 1, the same for all heads and dimensions",
         "seed=0  of the noise;  init=0  of parameters as training begins with them",
         "mode=icdf|box-muller|rademacher  distribution of the noise;  shared-heads  one noise for all heads",
-        "file=FILE  parameters of a model, with convention=pytorch|jax|jax-swapped, prefix=…, gate-prefix=…",
+        "file=FILE  parameters of a model, with convention=pytorch|jax|jax-swapped, prefix=…, gate-prefix=…; sizes and init are its own then",
     ]
     .iter()
-    .try_for_each(|line| print_line(&format!("    {line}")))
+    .try_for_each(|line| print_line(&format!("    {line}")))?;
+    crate::position::weights::NAMES.lines().try_for_each(|line| print_line(&format!("  {line}")))
 }
 
 /// Queries or keys as a tensor `[b, h, n, d]` with the sides of their positions.
@@ -67,7 +68,10 @@ fn tokens(
         "[b, h, n, d], or positions on more axes: [b, h, rows, cols, d] or [b, h, times, rows, cols, d]";
     let array = arrays.get(name).ok_or_else(|| {
         let names: Vec<&str> = arrays.keys().map(String::as_str).collect();
-        Failure(format!("the inputs have no `{name}` {SHAPES}; they have [{}]", names.join(", ")))
+        let has = names.join(", ");
+        Failure(format!(
+            "the inputs have no `{name}` {SHAPES}; they have [{has}]: name queries `q` and keys `k`"
+        ))
     })?;
     let wrong = |got: String| Failure(format!("`{name}`: expected {SHAPES} of f32 or f64, got {got}"));
     let sides: Option<Vec<u32>> = array.shape.iter().map(|&side| u32::try_from(side).ok()).collect();
@@ -101,7 +105,7 @@ pub(super) fn evaluate(
     }
     if let Some(other) = arrays.keys().find(|key| !["q", "k"].contains(&key.as_str())) {
         return Err(Failure(format!(
-            "{name}: the inputs hold `{other}`, which is no input; inputs are [q, k]"
+            "{name}: the inputs hold `{other}`, which is no input; inputs are [q, k]: leave it out of the file, values go past a position code"
         )));
     }
     let (q, sides) = tokens("q", arrays, args)?;
@@ -115,7 +119,9 @@ pub(super) fn evaluate(
         )));
     }
     let [b, h, n, d] = [0, 1, 2, 3].map(|axis| q.shape().dims()[axis]);
-    let encoding = spec.encoding(h, d, sides.len())?;
+    let fit = |_, _| "take queries and keys of the model that the file belongs to".to_owned();
+    let (encoding, note) = spec.encoding_noting(h, d, sides.len(), &fit)?;
+    note.iter().for_each(notice);
     let mut graph = Graph::new(name);
     let inputs = ["q", "k"].map(|side| graph.input(side, [b, h, n, d], DType::F32));
     let positions = Positions::grid(&sides)?;

@@ -13,7 +13,9 @@ use image::codecs::gif::{GifEncoder, Repeat};
 use image::{Delay, DynamicImage, RgbImage};
 use serde_json::json;
 
-use super::{Args, drawn_map, kernel_name, path_of, relative_errors, setting_lines, zero_because};
+use super::{
+    Args, drawn_map, exact_name, kernel_name, path_of, relative_errors, setting_lines, zero_because,
+};
 use crate::backend::{Backend, Program};
 use crate::bench::Summary;
 use crate::cli::{Failure, Outcome, keep_input, notice, unwritten};
@@ -504,7 +506,8 @@ impl Report<'_> {
         lines.push(match self.errors() {
             Ok(errors) => {
                 let list: Vec<String> = errors.iter().map(|e| significant(*e, 3)).collect();
-                format!("  error      {} of the exact row, median over frames", list.join(" "))
+                let exact = exact_name(self.scene);
+                format!("  error      {} of {exact}, median over frames", list.join(" "))
             }
             Err(why) => format!("  error      {why}"),
         });

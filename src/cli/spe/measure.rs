@@ -35,7 +35,7 @@ pub(super) struct AtRealizations {
     pub(super) rmse: f64,
     /// √mean (v_q v_k + P²)/R.
     pub(super) predicted: f64,
-    /// Standard error of rmse/predicted; `None` for one sample.
+    /// Standard error of rmse/predicted by [`share_error`]; `None` for one seed.
     pub(super) ratio_error: Option<f64>,
     /// Deviation of logits from their exact value, and what it should be.
     pub(super) logit: [f64; 2],
@@ -214,7 +214,7 @@ pub(super) fn measure(
         let drawn = draw(truth, backend, path, &noise, realizations)?;
         if !drawn.covariances.iter().chain(&drawn.logits).all(|x| x.is_finite()) {
             return Err(Failure(format!(
-                "codes of {realizations} realisations are not finite in f32: gains or taps of the parameters are too large for it"
+                "codes of {realizations} realisations are not finite in f32: gains or taps of the parameters are too large for it; scale them down"
             )));
         }
         let one = |(channel, matrix): (usize, &[f64])| {
@@ -251,13 +251,7 @@ pub(super) fn measure(
         .sum::<f64>()
         / count;
     let (rmse, predicted) = (rmse_square.sqrt(), (total / channels as f64).sqrt());
-    let ratio_error = (shares.len() > 1).then(|| {
-        // Channels are independent, and all shares estimate 1: their spread is that of each, weighted by its square.
-        let mean = shares.iter().sum::<f64>() / count;
-        let variance = shares.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / (count - 1.0);
-        let weights: f64 = squares.iter().map(|x| x * x).sum::<f64>() / (total * total);
-        (variance * weights / seeds.len() as f64).sqrt() / (2.0 * rmse / predicted)
-    });
+    let ratio_error = share_error(&shares, &squares).map(|error| error / (2.0 * rmse / predicted));
     let pairs = exact.len() as f64;
     let draws = pairs * seeds.len() as f64;
     let closed: Option<Vec<f64>> = exact.iter().map(Logit::mean_exponential).collect();
@@ -278,6 +272,35 @@ pub(super) fn measure(
         within,
         row,
     })
+}
+
+/// Half the width of the interval that holds the weighted mean of the shares' expectations in two of three cases: its standard error,
+/// times what few seeds leave open of it.
+///
+/// `shares` `[seed, channel]` are squared errors over what they should be, `squares` `[channel]` their weights. Channels have noise of
+/// their own and shares that spread by their own templates, so each one's spread is that over its seeds; pooling them would take the
+/// spread of many faint dimensions for that of a loud one. `None` for one seed.
+fn share_error(shares: &[f64], squares: &[f64]) -> Option<f64> {
+    let (channels, seeds) = (squares.len(), shares.len() / squares.len().max(1));
+    if seeds < 2 {
+        return None;
+    }
+    let total: f64 = squares.iter().sum();
+    let count = seeds as f64;
+    let variances = squares.iter().enumerate().map(|(channel, square)| {
+        let of = || shares.iter().skip(channel).step_by(channels);
+        let mean = of().sum::<f64>() / count;
+        let spread = of().map(|share| (share - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        (square / total).powi(2) * spread / count
+    });
+    let (sum, squared) = variances.fold((0.0, 0.0), |(sum, squared), v| (sum + v, squared + v * v));
+    if sum == 0.0 {
+        return Some(0.0);
+    }
+    // Welch's and Satterthwaite's number of degrees of freedom, and Student's quantile of one standard deviation for it, by the first
+    // terms of its series (Cornish and Fisher): 1.75 for one degree, where it is 1.84, and right to 0.3 % from three on.
+    let freedom = (count - 1.0) * sum * sum / squared;
+    Some(sum.sqrt() * (1.0 + 0.5 / freedom + 0.25 / (freedom * freedom)))
 }
 
 /// What one draw gives.
@@ -370,4 +393,62 @@ pub(super) fn slope(all: &[AtRealizations]) -> Option<f64> {
     let (x, y) = points.iter().fold((0.0, 0.0), |(x, y), p| (x + p.0 / count, y + p.1 / count));
     let spread: f64 = points.iter().map(|p| (p.0 - x).powi(2)).sum();
     (spread > 0.0).then(|| points.iter().map(|p| (p.0 - x) * (p.1 - y)).sum::<f64>() / spread)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Shares like those of codes: means of few squares of Gaussian numbers, which are skewed.
+    fn drawn(seed: u64, seeds: usize, squares: &[(f64, u32)]) -> Vec<f64> {
+        let one = |(s, c): (usize, usize)| {
+            let terms = squares[c].1;
+            let number = |i: u32| {
+                let place = Place { index: s as u32 * 64 + i, channel: c as u32, ..Place::of(Purpose::Data) };
+                f64::from(place.gaussian(seed).expect("a place"))
+            };
+            (0..terms).map(|i| number(i).powi(2)).sum::<f64>() / f64::from(terms)
+        };
+        (0..seeds).flat_map(|s| (0..squares.len()).map(move |c| (s, c))).map(one).collect()
+    }
+
+    /// How often 1, the truth, is within the error of the mean.
+    fn covered(seeds: usize, squares: &[(f64, u32)]) -> f64 {
+        let weights: Vec<f64> = squares.iter().map(|(w, _)| *w).collect();
+        let total: f64 = weights.iter().sum();
+        let runs = 4000;
+        let within = (0..runs).filter(|run| {
+            let shares = drawn(*run, seeds, squares);
+            let lines = shares.chunks(weights.len());
+            let sum: f64 = lines.flat_map(|l| l.iter().zip(&weights)).map(|(s, w)| s * w).sum();
+            let mean = sum / (total * seeds as f64);
+            (mean - 1.0).abs() <= share_error(&shares, &weights).expect("of several seeds")
+        });
+        within.count() as f64 / runs as f64
+    }
+
+    #[test]
+    fn the_error_holds_the_truth_as_often_as_it_should() {
+        // 68 % of Gaussian shares; skewed ones lose a little of that.
+        for (seeds, squares) in [
+            (4, &[(1.0, 8)][..]),
+            (3, &[(1.0, 8), (1.0, 8)]),
+            (2, &[(1.0, 16); 4]),
+            // One loud dimension that few numbers decide, among many faint ones that spread little.
+            (4, &[(30.0, 4), (1.0, 60), (1.0, 60), (1.0, 60), (1.0, 60), (1.0, 60), (1.0, 60), (1.0, 60)]),
+            (16, &[(1.0, 4)]),
+        ] {
+            let share = covered(seeds, squares);
+            assert!((0.60..0.76).contains(&share), "{seeds} seeds of {squares:?}: {share}");
+        }
+    }
+
+    #[test]
+    fn one_seed_has_no_error_and_equal_shares_have_none_to_tell() {
+        assert_eq!(share_error(&[1.0, 0.5], &[1.0, 1.0]), None);
+        assert_eq!(share_error(&[1.0, 0.5, 1.0, 0.5], &[1.0, 1.0]), Some(0.0));
+        // Two seeds of one channel: |a − b|/2, times 1.75.
+        let error = share_error(&[1.0, 3.0], &[2.0]).expect("of two");
+        assert!((error - 1.75).abs() < 1e-12, "{error}");
+    }
 }

@@ -9,7 +9,7 @@ use crate::position::spec::{DEFAULT_SINUSOIDS, DEFAULT_TAPS, Kind, even_gate, fr
 use crate::position::synthesis::{
     ConvFit, MOST_FITTED_LAGS, SineFit, conv_by_delta, conv_by_roots, sine_greedy,
 };
-use crate::position::weights::{Convention, Source};
+use crate::position::weights::{Convention, Source, Spelling};
 use crate::position::{Code, ConvCode, Encoding, Positions, SineCode, noise};
 use clap::ValueEnum;
 use std::path::PathBuf;
@@ -17,6 +17,9 @@ use std::str::FromStr;
 
 /// Dimensions of a head unless told otherwise.
 const DEFAULT_WIDTH: u32 = 16;
+/// Taps along an axis for a template, unless told otherwise, on a line and on grids: an odd number next to the usual ones, as two real
+/// filters of an odd degree need real roots that symmetric templates have not.
+pub(super) const FITTED_TAPS: [u32; 2] = [DEFAULT_TAPS[0] + 1, DEFAULT_TAPS[1] + 1];
 
 /// A prescribed template.
 #[derive(Clone, Debug, PartialEq)]
@@ -118,7 +121,11 @@ impl Subject {
         refuse_other_kind(args)?;
         let mut notices = Vec::new();
         let (mut encoding, fit) = match (&args.params, &args.template) {
-            (Some(path), _) => (of_file(args, path)?, None),
+            (Some(path), _) => {
+                let (read, note) = of_file(args, path)?;
+                notices.extend(note);
+                (read, None)
+            }
             (None, Some(target)) => {
                 let (code, fit) = fitted(args, target, &positions, &mut notices)?;
                 (Encoding::new(code, None)?, Some(fit))
@@ -127,10 +134,11 @@ impl Subject {
         };
         if encoding.code().axes() != positions.axes() {
             return Err(Failure(format!(
-                "--tokens {}: the code's positions have {} and the tokens {}; give --tokens 128 for a line, --tokens 16x16 for a picture, and taps for each axis",
+                "--tokens {}: the code's positions have {} and the tokens {}; {}",
                 args.tokens,
                 axes(encoding.code().axes()),
                 axes(positions.axes()),
+                other_axes(args, encoding.code().axes(), positions.axes()),
             )));
         }
         if let Some(share) = args.gate {
@@ -143,6 +151,21 @@ impl Subject {
             encoding = Encoding::new(encoding.code().clone(), even_gate(heads, width, share)?)?;
         }
         Ok(Self { encoding, positions, fit, notices })
+    }
+}
+
+/// What to do about a code on other axes than the tokens'.
+fn other_axes(args: &Args, code: usize, tokens: usize) -> String {
+    let tokens_like = ["--tokens 128", "--tokens 16x16"];
+    let grid = match tokens_like.get(code - 1) {
+        Some(tokens) => format!("give {tokens}"),
+        None => "only codes on one or two axes are drawn".into(),
+    };
+    match (args.kind, &args.params, &args.template) {
+        (KindArg::Sine, Some(_), _) => format!("sinusoids in files stand on a line: {grid}"),
+        (KindArg::Conv, Some(_), _) => format!("the file's filters have {}: {grid}", axes(code)),
+        (_, None, Some(Target::File(_))) => format!("the template is on {}: {grid}", axes(code)),
+        _ => format!("{grid}, or taps for each axis, such as --taps {}", ["16", "8x8"][tokens.min(2) - 1]),
     }
 }
 
@@ -166,56 +189,101 @@ impl Args {
     fn taps(&self, axes: usize) -> Result<Vec<u32>, Failure> {
         match &self.taps {
             Some(text) => Ok(sides("--taps", text)?),
-            None => Ok(vec![DEFAULT_TAPS[usize::from(axes > 1)]; axes]),
+            None => {
+                let usual = if self.template.is_some() { FITTED_TAPS } else { DEFAULT_TAPS };
+                Ok(vec![usual[usize::from(axes > 1)]; axes])
+            }
         }
     }
 }
+
+/// What is said of options of a file where there is none.
+const NEEDS_PARAMS: &str = "says how a file is read; add --params FILE, or leave it out";
 
 /// Refuses what the kind has not, and what a file says itself.
 fn refuse_other_kind(args: &Args) -> Result<(), Failure> {
     let file = args.params.is_some();
     let fit = args.template.is_some();
     let delta_by_itself = matches!(args.template, Some(Target::File(_)));
-    let cases: [(&str, bool, bool, &str); 14] = [
+    let (sine, conv) = (args.kind == KindArg::Sine, args.kind == KindArg::Conv);
+    let cases: [(&str, bool, bool, &str); 17] = [
         (
             "--sinusoids",
             args.sinusoids.is_some(),
-            args.kind == KindArg::Conv,
-            "is for `spe sine`; filters have --taps",
+            conv,
+            "is for `spe sine`; leave it out, or use --taps, which filters have",
         ),
-        ("--bias", args.bias.is_some(), args.kind == KindArg::Conv, "is for `spe sine`"),
+        (
+            "--bias",
+            args.bias.is_some(),
+            conv,
+            "is for `spe sine`, whose frequencies begin with it; leave it out",
+        ),
         (
             "--taps",
             args.taps.is_some(),
-            args.kind == KindArg::Sine,
-            "is for `spe conv`; waves have --sinusoids",
+            sine,
+            "is for `spe conv`; leave it out, or use --sinusoids, which waves have",
         ),
-        ("--synthesis", args.synthesis.is_some(), args.kind == KindArg::Sine, "is for `spe conv`"),
-        ("--synthesis", args.synthesis.is_some(), !fit, "needs --template"),
-        ("--bias", args.bias.is_some(), fit, "has no meaning with --template, which chooses frequencies"),
+        (
+            "--synthesis",
+            args.synthesis.is_some(),
+            sine,
+            "is for `spe conv`; leave it out: cosines are fitted one after the other",
+        ),
+        (
+            "--synthesis",
+            args.synthesis.is_some(),
+            !fit,
+            "needs a template to find filters for; add --template, such as gauss:3",
+        ),
+        (
+            "--bias",
+            args.bias.is_some(),
+            fit,
+            "has no meaning with --template, which chooses frequencies; leave one of the two out",
+        ),
         (
             "--init",
             args.init.is_some(),
             fit,
-            "has no meaning with --template: nothing is drawn but the noise",
+            "has no meaning with --template: nothing is drawn but the noise; leave it out, or use --seed",
         ),
         (
             "--taps",
             args.taps.is_some(),
             delta_by_itself,
-            "has no meaning with values from a file: their number says it",
+            "has no meaning with values from a file: their number says it; leave it out",
         ),
-        ("--sinusoids", args.sinusoids.is_some(), file, "has no meaning with --params: the file says it"),
-        ("--bias", args.bias.is_some(), file, "has no meaning with --params: the file has the frequencies"),
-        ("--taps", args.taps.is_some(), file, "has no meaning with --params: the file says it"),
-        ("--dim", args.dim.is_some(), file, "has no meaning with --params: the file says it"),
-        ("--init", args.init.is_some(), file, "has no meaning with --params: nothing is drawn but the noise"),
         (
-            "--prefix, --gate-prefix or --convention",
-            args.prefix.is_some() || args.gate_prefix.is_some() || args.convention.is_some(),
-            !file,
-            "need --params",
+            "--sinusoids",
+            args.sinusoids.is_some(),
+            file,
+            "has no meaning with --params: the file says it; leave it out",
         ),
+        (
+            "--bias",
+            args.bias.is_some(),
+            file,
+            "has no meaning with --params: the file has the frequencies; leave it out",
+        ),
+        ("--taps", args.taps.is_some(), file, "has no meaning with --params: the file says it; leave it out"),
+        ("--dim", args.dim.is_some(), file, "has no meaning with --params: the file says it; leave it out"),
+        (
+            "--init",
+            args.init.is_some(),
+            file,
+            "has no meaning with --params: nothing is drawn but the noise; leave it out, or use --seed",
+        ),
+        (
+            "--gate",
+            args.gate.is_some(),
+            args.gate_prefix.is_some(),
+            "is one gate and --gate-prefix another; leave out one of the two",
+        ),
+        ("--prefix", args.prefix.is_some(), !file, NEEDS_PARAMS),
+        ("--gate-prefix", args.gate_prefix.is_some(), !file, NEEDS_PARAMS),
+        ("--convention", args.convention.is_some(), !file, NEEDS_PARAMS),
     ];
     match cases.iter().find(|(_, given, wrong, _)| *given && *wrong) {
         None => Ok(()),
@@ -223,26 +291,28 @@ fn refuse_other_kind(args: &Args) -> Result<(), Failure> {
     }
 }
 
-fn of_file(args: &Args, path: &std::path::Path) -> Result<Encoding, Failure> {
+fn of_file(args: &Args, path: &std::path::Path) -> Result<(Encoding, Option<String>), Failure> {
     let source = Source {
         prefix: args.prefix.clone().unwrap_or_default(),
         gate_prefix: args.gate_prefix.clone(),
         heads: args.heads,
+        spelling: Spelling::Flags,
         ..Source::of(args.convention.unwrap_or(Convention::PYTORCH))
     };
     let kind = match args.kind {
         KindArg::Sine => Kind::Sine,
         KindArg::Conv => Kind::Conv,
     };
-    let read = from_file(path, kind, &source, args.heads())?;
+    let (read, note) = from_file(path, kind, &source, args.heads())?;
+    // A gate says how many heads its filters have.
     if let Some(heads) = args.heads.filter(|heads| *heads != read.code().heads()) {
         return Err(Failure(format!(
-            "--heads {heads}: {} has {} heads; leave --heads out",
+            "--heads {heads}: {} has {}; leave --heads out",
             path.display(),
-            read.code().heads()
+            crate::words::counted(read.code().heads(), "head", "heads")
         )));
     }
-    Ok(read)
+    Ok((read, note))
 }
 
 /// As training begins.
@@ -296,17 +366,20 @@ fn fitted(
         KindArg::Sine => {
             let values = line(args, target, positions, notices)?;
             let fit = sine_greedy(&values, args.sinusoids())?;
-            let reach = values.len() / 2;
-            let told = Fit { target: lags(args, &[reach]), residual: fit.residual, price: fit.price };
+            let reach = (values.len() / 2) as i64;
+            let told =
+                Fit { target: lags(args, &[(-reach, reach)]), residual: fit.residual, price: fit.price };
             Ok((SineFit::code(&vec![fit; channels], heads, width)?.into(), told))
         }
         KindArg::Conv => {
             let fit = filters(args, target, positions.axes())?;
-            // The single tap reaches half as far as two whole filters.
-            let whole = args.synthesis() == SynthesisArg::Roots && fit.taps.len() == positions.axes();
-            let whole = whole && !(matches!(target, Target::File(_)) && fit.taps.len() > 1);
-            let reach = fit.taps.iter().map(|p| if whole { *p as usize - 1 } else { *p as usize / 2 });
-            let reach: Vec<usize> = reach.collect();
+            // A single tap in the middle is as many lags in a row as there are taps, one more after lag 0 where they are even.
+            let reach =
+                fit.taps.iter().map(|p| i64::from(*p)).map(|p| match by_single_tap(args, target, &fit) {
+                    true => (p / 2 - (p - 1), p / 2),
+                    false => (1 - p, p - 1),
+                });
+            let reach: Vec<(i64, i64)> = reach.collect();
             let told = Fit { target: lags(args, &reach), residual: fit.residual, price: fit.price };
             Ok((ConvFit::code(&vec![fit; channels], heads, width)?.into(), told))
         }
@@ -319,8 +392,14 @@ impl Args {
     }
 }
 
-/// The template in words with its lags.
-fn lags(args: &Args, reach: &[usize]) -> String {
+/// Whether filters are found with one of them a single tap: where that is asked for, and for grids from a file.
+fn by_single_tap(args: &Args, target: &Target, fit: &ConvFit) -> bool {
+    let grid_of_file = matches!(target, Target::File(_)) && fit.taps.len() > 1;
+    args.synthesis() == SynthesisArg::Delta || grid_of_file
+}
+
+/// The template in words with the lags that it is prescribed on, from the least to the greatest along each axis.
+fn lags(args: &Args, reach: &[(i64, i64)]) -> String {
     let target = match &args.template {
         Some(Target::Shape(shape, size)) => {
             let name = Shape::ALL.iter().find(|(_, known)| known == shape).map_or("", |(name, _)| name);
@@ -329,8 +408,13 @@ fn lags(args: &Args, reach: &[usize]) -> String {
         Some(Target::File(path)) => path.display().to_string(),
         None => String::new(),
     };
-    let reach: Vec<String> = reach.iter().map(|reach| format!("−{reach}…{reach}")).collect();
-    format!("{target} on lags {}", reach.join(" × "))
+    let signed = |lag: i64| if lag < 0 { format!("−{}", -lag) } else { lag.to_string() };
+    let reach: Vec<String> = reach
+        .iter()
+        .map(|&(from, to)| if from == to { signed(from) } else { format!("{}…{}", signed(from), signed(to)) })
+        .collect();
+    let word = if reach.len() == 1 && !reach[0].contains('…') { "lag" } else { "lags" };
+    format!("{target} on {word} {}", reach.join(" × "))
 }
 
 /// The target of waves, which stand on a line.

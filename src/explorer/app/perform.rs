@@ -189,9 +189,6 @@ impl App {
         if !missing.is_empty() {
             told.push(format!("No command for the rest: {missing}."));
         }
-        if self.layout.open_ids(&self.views).iter().any(|id| id == "position") {
-            told.push("The position code is not in it.".into());
-        }
         ctx.copy_text(lines.join("\n"));
         self.tell(told.join(" "));
     }

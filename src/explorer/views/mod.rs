@@ -20,7 +20,9 @@ mod schedule;
 mod tree;
 
 #[cfg(test)]
-pub(super) use {network::rows_of as network_rows, tree::grown_over as network_tree};
+pub(super) use {
+    network::rows_of as network_rows, position::row_of as position_row, tree::grown_over as network_tree,
+};
 
 use super::canvas::Canvas;
 use super::command::{Copied, Input};

@@ -31,10 +31,10 @@ pub(super) struct OnPosition {
 /// What a code does to the rows of clicked tokens.
 #[derive(Clone, Debug)]
 pub struct PositionNoise {
-    /// Standard deviation that a logit is predicted to have over the draws of the noise, over all queries, heads and keys
-    /// (method: 1.9).
+    /// Standard deviation that a logit ⟨q̂, k̂⟩/√R is predicted to have over the draws of the noise, over all queries, heads and keys
+    /// (method: 1.9). Kernels without logits take their features of q̂ and k̂ themselves; their products are this noisy nevertheless.
     pub logit_std: f64,
-    /// How far exact logits spread over the keys: where this is smaller, noise is what a row shows.
+    /// How far the exact ones spread over the keys: where this is smaller, noise is what a row shows.
     pub logit_spread: f64,
     /// `[query][head][token]` softmax rows with exact relative positions, up to 16 384 tokens.
     pub exact: Option<Vec<Vec<Vec<f32>>>>,
@@ -51,13 +51,24 @@ pub(super) fn check_position(options: &SceneOptions) -> Result<(), Error> {
         "kernel under a position code",
         "softmax or a feature map such as favor+, whose rows are made of products of queries and keys",
         format!("{name}, a kernel of distances"),
-        "use --kernel softmax",
+        "leave --kernel out, or use --kernel softmax",
     ))
 }
 
 /// The token grid as positions of a code.
 fn grid_positions(grid: (u32, u32)) -> Result<Positions, Error> {
     Positions::grid(&[grid.0, grid.1])
+}
+
+/// The code for a picture's features, and what is to be told of its file.
+fn encoding_of(spec: &EncodingSpec, heads: u32, width: u32) -> Result<(Encoding, Option<String>), Error> {
+    let fit = |h: u32, d: u32| match d == width {
+        true => format!("use --heads {h}"),
+        false => {
+            format!("features of pictures have {width} dimensions: code arrays of {d} with `wgattn eval`")
+        }
+    };
+    spec.encoding_noting(heads, width, 2, &fit)
 }
 
 /// The same rows with queries and keys under the code.
@@ -69,7 +80,7 @@ pub(super) fn under_code(
     ask: &RowsAsked,
 ) -> Result<RowsAsked, Error> {
     let (heads, d) = (ask.features.dim(1), ask.features.dim(3));
-    let encoding = spec.encoding(heads, d, 2)?;
+    let (encoding, _) = encoding_of(spec, heads, d)?;
     let positions = grid_positions(ask.sides)?;
     let tokens = (ask.queries.unwrap_or(ask.features), ask.features);
     let (q, k) = encoding.record(graph, &spec.noise(), &positions, spec.realizations, tokens)?;
@@ -84,11 +95,12 @@ impl OnPosition {
         options: &SceneOptions,
         grid: &TokenGrid,
         basis: &FeatureBasis,
-    ) -> Result<Self, Error> {
+    ) -> Result<(Self, Option<String>), Error> {
         let heads = narrow("heads", options.heads)?;
-        let encoding = spec.encoding(heads, narrow("head_dim", options.head_dim)?, 2)?;
+        let (encoding, note) = encoding_of(spec, heads, narrow("head_dim", options.head_dim)?)?;
         let sides = (narrow("grid rows", grid.rows())?, narrow("grid columns", grid.cols())?);
-        Ok(Self { spec: spec.clone(), encoding, positions: grid_positions(sides)?, basis: basis.clone() })
+        let positions = grid_positions(sides)?;
+        Ok((Self { spec: spec.clone(), encoding, positions, basis: basis.clone() }, note))
     }
 }
 
@@ -151,12 +163,7 @@ impl Scene {
         rows: &super::Rows,
         head: Option<usize>,
     ) -> Option<Vec<f64>> {
-        let softmax = match self.kernel {
-            MapKernel::Softmax => true,
-            MapKernel::Feature(map) => map.approximates_softmax(),
-            MapKernel::Laplacian | MapKernel::Gaussian => false,
-        };
-        let exact = noise.exact.as_ref().filter(|_| softmax)?;
+        let exact = noise.exact.as_ref().filter(|_| self.kernel.has_logits())?;
         if self.mask != MaskSpec::None || self.network().is_some() {
             return None;
         }

@@ -69,7 +69,11 @@ fn check_mask(options: &SceneOptions) -> Result<(), Error> {
 fn check_sums(kernel: &str, options: &SceneOptions) -> Result<(), Error> {
     match options.normalisation {
         RowNormalisation::Map(n) if n != Normalisation::None => {
-            let (got, remedy) = (format!("{n:?}").to_lowercase(), "use the laplacian or gaussian kernel");
+            let got = format!("{n:?}").to_lowercase();
+            let remedy = match options.position {
+                Some(_) => "use --normalise none (presets bring their own)",
+                None => "use the laplacian or gaussian kernel, or --normalise none (presets bring their own)",
+            };
             Err(Error::value(format!("normalisation of {kernel} rows"), "none or sum", got, remedy))
         }
         _ => Ok(()),
@@ -78,7 +82,10 @@ fn check_sums(kernel: &str, options: &SceneOptions) -> Result<(), Error> {
 
 fn plan_softmax(options: &SceneOptions) -> Result<RowPlan, Error> {
     if options.path == MapPath::Nystrom {
-        let remedy = "use --path exact, or the laplacian or gaussian kernel";
+        let remedy = match options.position {
+            Some(_) => "leave --path out: rows under a position code meet all keys",
+            None => "use --path exact, or the laplacian or gaussian kernel",
+        };
         return Err(Error::value("path of the softmax kernel", "exact", "nystrom", remedy));
     }
     check_sums("softmax", options)?;
@@ -89,7 +96,7 @@ fn plan_features(options: &SceneOptions, map: FeatureMap) -> Result<RowPlan, Err
     let what = || format!("path of the {} kernel", map.name());
     match options.path {
         MapPath::Nystrom => {
-            let remedy = "leave --path out: features need no landmarks";
+            let remedy = "leave --path out: rows of features have one way";
             return Err(Error::value(what(), "auto", "nystrom", remedy));
         }
         MapPath::Exact if map.approximates_softmax() => {

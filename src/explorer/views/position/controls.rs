@@ -1,10 +1,15 @@
 //! The controls of the view of position codes.
 
+use super::super::plots;
 use crate::explorer::position::{Axes, BIAS, Kernel, Kind, PositionSettings, WIDTH, limits};
 use crate::explorer::widgets::{self, Choice, NUMBER_WIDTH, Number};
 use crate::numbers::grouped;
 use crate::position::Mode;
 use eframe::egui::{self, RichText};
+
+/// Where codes are drawn in this view, and for how many tokens.
+pub(super) const ON_THE_CPU: &str = "Codes are drawn on the CPU here, for 4096 tokens at most: a picture of more is reduced for these \
+                                     maps. Copy as command has the same code on any device.";
 
 /// Draws them.
 pub(super) fn show(ui: &mut egui::Ui, settings: &mut PositionSettings, heads: usize) {
@@ -100,6 +105,7 @@ pub(super) fn show(ui: &mut egui::Ui, settings: &mut PositionSettings, heads: us
     ];
     let hover = "How products of queries and keys become weights of the maps.";
     widgets::segments(ui, "Kernel", hover, &mut settings.kernel, &kernels);
+    ui.add(egui::Label::new(plots::caption(ON_THE_CPU)).wrap());
 }
 
 /// The slider of R, along powers of two.

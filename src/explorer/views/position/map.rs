@@ -380,3 +380,20 @@ fn over_sum(weights: Vec<f64>) -> Result<Vec<f64>, String> {
         sum => format!("The weights add up to {sum}: choose a smaller gain."),
     })
 }
+
+/// The row with the code of a document's settings, for tests of what gives the same.
+#[cfg(test)]
+pub(in crate::explorer) fn row_of(
+    document: &crate::explorer::document::Document,
+    photo: crate::vision::image::Photo,
+) -> Vec<f64> {
+    let compute = &document.settings.compute;
+    let grid =
+        crate::vision::grid::TokenGrid::plan(photo.size(), compute.patch, compute.stride, compute.max_tokens);
+    let shot = Shot { photo: Arc::new(photo), grid: grid.expect("a grid") };
+    let query = shot.grid.token_at(document.query.into()).expect("a token") as u32;
+    let settings = document.settings.position.clone();
+    let question = Question { settings, shot, heads: compute.heads, query };
+    let maps = Finder::default().answer(&question, &|| true).expect("nothing stops it");
+    maps.expect("it is found").coded.expect("a row")
+}

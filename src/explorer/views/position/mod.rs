@@ -15,6 +15,8 @@ use super::plots;
 use super::{TourPage, View, ViewContext};
 use crate::explorer::background::Background;
 use crate::explorer::canvas::{Drag, WHOLE};
+use crate::explorer::command::{self, Copied, Input};
+use crate::explorer::document::Document;
 use crate::explorer::position::{Axes, Kernel, PositionSettings};
 use crate::explorer::settings::{Colours, Look, Settings};
 use crate::explorer::tokens::Shot;
@@ -28,6 +30,9 @@ use found::{CodeQuestion, Found};
 use glam::UVec2;
 use map::{Finder, Maps, Question};
 use std::sync::Arc;
+
+#[cfg(test)]
+pub(in crate::explorer) use map::row_of;
 
 /// A part of the view where there is no room for all of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,6 +70,8 @@ pub(super) struct PositionView {
     maps: Background<Question, Maps>,
     /// What was asked for last of the maps.
     asked: Option<Question>,
+    /// Whether the picture in sight has more tokens than codes are drawn for here.
+    reduced: bool,
     cells: [Cells; 3],
     templates: [Cells; 2],
 }
@@ -81,6 +88,7 @@ impl Default for PositionView {
             codes: Background::new(Box::new(codes)),
             maps: Background::new(Box::new(move |asked, go_on| finder.answer(asked, go_on))),
             asked: None,
+            reduced: false,
             cells: Default::default(),
             templates: Default::default(),
         }
@@ -111,6 +119,14 @@ impl View for PositionView {
 
     fn is_busy(&self) -> bool {
         self.codes.is_busy() || self.maps.is_busy()
+    }
+
+    fn command(&self, document: &Document, input: &Result<Input, String>) -> Option<Result<Copied, String>> {
+        let max_tokens = match self.reduced {
+            true => map::MOST_TOKENS,
+            false => document.settings.compute.max_tokens,
+        };
+        Some(input.clone().and_then(|input| command::position(document, &input, max_tokens)))
     }
 
     fn ui(&mut self, ui: &mut egui::Ui, context: &mut ViewContext<'_>) {
@@ -156,6 +172,7 @@ impl PositionView {
             Some(Err(why)) => return Some(why),
             Some(Ok(shot)) => shot,
         };
+        self.reduced = shot.grid.tokens() > map::MOST_TOKENS;
         let shot = match fewer(shot, context) {
             Ok(shot) => shot,
             Err(why) => return Some(why),
@@ -532,7 +549,7 @@ fn figures(ui: &mut egui::Ui, found: &Found, maps: Option<&Maps>) {
             plots::figure(ui, "Logit spread", significant(maps.signal, 2))
                 .on_hover_text("How much the exact logits differ over the keys. Where noise is not far below it, the map shows noise.");
             plots::figure(ui, "Tokens", grouped(maps.shot.grid.tokens() as f64))
-                .on_hover_text("Codes are drawn on the CPU here, for 4096 tokens at most: a picture of more is reduced for these maps");
+                .on_hover_text(controls::ON_THE_CPU);
             if let Some(moved) = maps.moved() {
                 plots::figure(ui, "Weight moved by noise", percent(moved)).on_hover_text(
                     "Share of the row's weight that lies on other tokens than with the exact template",

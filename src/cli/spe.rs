@@ -24,6 +24,8 @@ use std::time::Instant;
 
 /// Most seeds of a run: an hour's work even for small codes.
 const MOST_SEEDS: u32 = 4096;
+/// Arrays that `--raw` writes.
+const NUMBERS: usize = 9;
 /// Standard error of a ratio above which a run of few seeds is told to be a rough one.
 const ROUGH: f64 = 0.05;
 
@@ -193,7 +195,10 @@ impl Args {
 /// Runs the subcommand.
 pub(super) fn run(args: &Args) -> Outcome {
     check_target(&args.out)?;
-    args.raw.iter().try_for_each(arrays::check_target)?;
+    if let Some(raw) = &args.raw {
+        arrays::check_target(raw)?;
+        arrays::check_count(raw, NUMBERS)?;
+    }
     let seeds = args.seeds()?;
     let subject = Subject::of(args)?;
     let (heads, width) = (subject.encoding.code().heads(), subject.encoding.code().width());
@@ -240,7 +245,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let picture = plot.draw().map_err(Failure)?;
     save_picture(&picture, &args.out).map_err(|e| unwritten(&args.out, &e))?;
     if let Some(raw) = &args.raw {
-        arrays::write(raw, &numbers(&measured, &exact))?;
+        arrays::write(raw, &BTreeMap::from(numbers(&measured, &exact)))?;
     }
     let report = Report {
         args,
@@ -256,7 +261,7 @@ pub(super) fn run(args: &Args) -> Outcome {
 }
 
 /// The measured numbers as arrays.
-fn numbers(measured: &[AtRealizations], exact: &[f64]) -> BTreeMap<String, Array> {
+fn numbers(measured: &[AtRealizations], exact: &[f64]) -> [(String, Array); NUMBERS] {
     let column = |of: &dyn Fn(&AtRealizations) -> f64| Array {
         shape: vec![measured.len()],
         data: ArrayData::F64(measured.iter().map(of).collect()),
@@ -264,7 +269,7 @@ fn numbers(measured: &[AtRealizations], exact: &[f64]) -> BTreeMap<String, Array
     let rows = measured.iter().flat_map(|at| at.row.iter().copied()).collect();
     let or_nan = |x: Option<f64>| x.unwrap_or(f64::NAN);
     let realizations = measured.iter().map(|at| at.realizations).collect();
-    BTreeMap::from([
+    [
         ("realizations".into(), Array { shape: vec![measured.len()], data: ArrayData::U32(realizations) }),
         ("rmse".into(), column(&|at| at.rmse)),
         ("predicted".into(), column(&|at| at.predicted)),
@@ -274,7 +279,7 @@ fn numbers(measured: &[AtRealizations], exact: &[f64]) -> BTreeMap<String, Array
         ("variance_within_lags".into(), column(&|at| or_nan(at.within))),
         ("template".into(), Array { shape: vec![exact.len()], data: ArrayData::F64(exact.to_vec()) }),
         ("estimate".into(), Array { shape: vec![measured.len(), exact.len()], data: ArrayData::F64(rows) }),
-    ])
+    ]
 }
 
 /// The facts of one run, told twice.

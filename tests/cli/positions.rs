@@ -303,6 +303,8 @@ fn wrong_codes_are_refused_in_one_line() {
         (&["sine", "--params", "none.safetensors", "--template", "exp:4"], &["--template"]),
         (&["sine", "--out", "spe.txt"], &["spe.txt", "suffix"]),
         (&["sine", "--raw", "none/t.npz"], &["none"]),
+        (&["sine", "--raw", "t.npy"], &["t.npy", ".npz"]),
+        (&["sine", "--tokens", "4x4x4"], &["--tokens 4x4x4", "16x16"]),
         (&["sine", "--device", "abacus"], &["abacus"]),
     ];
     for (arguments, parts) in cases {

@@ -2,7 +2,7 @@
 
 use super::{Args, Failure, array_of, network};
 use crate::arrays::{Array, ArrayData};
-use crate::cli::print_line;
+use crate::cli::{notice, print_line};
 use crate::graph::Graph;
 use crate::position::Positions;
 use crate::position::spec::{EncodingSpec, Kind};

@@ -111,13 +111,14 @@ pub(super) struct Subject {
 impl Subject {
     /// The code that the arguments ask for.
     pub(super) fn of(args: &Args) -> Result<Self, Failure> {
-        let positions = Positions::grid(&sides("--tokens", &args.tokens)?)?;
-        if positions.axes() > 2 {
+        let drawn = sides("--tokens", &args.tokens).ok().filter(|sides| sides.len() <= 2);
+        let Some(sides) = drawn else {
             return Err(Failure(format!(
-                "--tokens {}: expected a line such as 128 or a grid such as 16x16",
+                "--tokens {}: expected a line such as 128 or a grid such as 16x16, which can be drawn",
                 args.tokens
             )));
-        }
+        };
+        let positions = Positions::grid(&sides)?;
         refuse_other_kind(args)?;
         let mut notices = Vec::new();
         let (mut encoding, fit) = match (&args.params, &args.template) {

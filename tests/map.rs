@@ -372,7 +372,7 @@ fn what_does_not_go_together_is_said() {
     let usual = SceneOptions::default();
     for (options, words) in [
         (SceneOptions { kernel: favor, path: MapPath::Exact, ..usual.clone() }, "use --kernel softmax"),
-        (SceneOptions { kernel: elu, path: MapPath::Nystrom, ..usual.clone() }, "need no landmarks"),
+        (SceneOptions { kernel: elu, path: MapPath::Nystrom, ..usual.clone() }, "expected auto, got nystrom"),
         (SceneOptions { kernel: elu, normalisation: row, ..usual.clone() }, "normalisation of elu rows"),
         (SceneOptions { mask, normalisation: row, ..usual.clone() }, "normalisation of masked rows"),
     ] {

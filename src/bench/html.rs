@@ -13,7 +13,7 @@ pub use comparison::html_comparison;
 pub(super) use system::{ROOFS, counts, mean_share};
 
 use super::published::{Device, Document};
-use super::units::NONE;
+use super::units::{LONGEST, NONE, shortened};
 use crate::error::Result;
 use crate::words::{counted, plural};
 use plots::{Figure, Ranges};
@@ -29,12 +29,13 @@ pub fn html(document: &Value) -> Result<String> {
     let document = Document::read("benchmark document", document)?;
     let names: Vec<&str> = document.devices.iter().map(|d| d.name.as_str()).collect();
     let title = match names.as_slice() {
-        [one] => format!("Benchmark of {one}"),
+        [one] => format!("Benchmark of {}", shortened(one, LONGEST)),
         several => format!("Benchmark of {}", counted(several.len(), "device", "devices")),
     };
     let mut body = system::head(&title, &document);
     body += &system::cards(&document);
     body += &figures(&document);
+    body += &rows::side_by_side(&document);
     body += &rows::table(&document);
     body += &system::peaks(&document);
     body += &method(&document);
@@ -94,13 +95,15 @@ fn number_cell(class: &str, value: Option<f64>, text: &str, below: &str) -> Stri
 /// The figure of a device; its name above where there are several.
 fn figure(device: &Device, name: bool, figure: &Figure) -> String {
     let name = if name { format!("<h3>{}</h3>", escaped(&device_name(device))) } else { String::new() };
-    format!("<figure>{name}{}<figcaption>{}</figcaption></figure>\n", figure.svg, escaped(&figure.caption))
+    let findings: String = figure.findings.iter().map(|f| format!("<li>{}</li>", escaped(f))).collect();
+    let findings = if findings.is_empty() { findings } else { format!("<ul>{findings}</ul>") };
+    format!("<figure>{name}{}<figcaption>{}{findings}</figcaption></figure>\n", figure.svg, escaped(&figure.caption))
 }
 
 /// Name and backend; with its place where equal ones are told apart by it.
 fn device_name(device: &Device) -> String {
     let place = device.bus.as_ref().map_or_else(String::new, |bus| format!(" · {bus}"));
-    format!("{} · {}{place}", device.name, device.backend)
+    format!("{} · {}{place}", shortened(&device.name, LONGEST), device.backend)
 }
 
 fn section(title: &str, figures: &[String]) -> String {

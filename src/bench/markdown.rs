@@ -2,7 +2,7 @@
 
 use super::html::{ROOFS, counts, mean_share};
 use super::published::{Device, Document, Row};
-use super::units::{error, memory, or_dash, prefixed, share, time, work_rate};
+use super::units::{LONGEST, between, error, memory, moment, or_dash, prefixed, score, share, shortened, time, work_rate};
 use crate::error::Result;
 use crate::words::counted;
 use serde_json::Value;
@@ -60,7 +60,7 @@ fn head(document: &Document) -> String {
         "Measured with wgattn {}{} on {}: {}.{cut}",
         plain(&document.program),
         plain(&commit),
-        plain(&document.date),
+        plain(&moment(&document.date)),
         plain(&machine.join(", "))
     )
 }
@@ -68,8 +68,10 @@ fn head(document: &Document) -> String {
 fn devices(devices: &[Device]) -> String {
     let head = ["device", "backend", "type", "driver", "score", "mean share of the bound", "rows right", "failed", "wrong"];
     let body = devices.iter().map(|d| {
-        let mut cells = vec![d.name.clone(), d.backend.clone(), d.kind.clone(), d.driver.clone().unwrap_or_default()];
-        cells.extend([or_dash(d.score, |s| format!("{s:.2}")), share(mean_share(d))]);
+        let driver = d.driver.as_deref().unwrap_or_default();
+        let names = [&d.name, &d.backend, &d.kind, driver];
+        let mut cells: Vec<String> = names.iter().map(|n| shortened(n, LONGEST)).collect();
+        cells.extend([score(d.score), share(mean_share(d))]);
         cells.extend(counts(d).map(|n| n.to_string()));
         cells
     });
@@ -81,7 +83,7 @@ fn peaks(devices: &[Device]) -> String {
         return String::new();
     }
     let head: Vec<String> =
-        std::iter::once("peak".into()).chain(devices.iter().map(|d| format!("{} ({})", d.name, d.backend))).collect();
+        std::iter::once("peak".into()).chain(devices.iter().map(|d| format!("{} ({})", shortened(&d.name, LONGEST), d.backend))).collect();
     let mut body: Vec<Vec<String>> = Vec::new();
     for (name, words, unit) in ROOFS {
         let say = |d: &Device| {
@@ -106,7 +108,7 @@ fn rows(device: &Device, several: bool) -> String {
     head.extend(["p10 to p90", "rate", "of the bound", "error", "remarks"]);
     let body: Vec<Vec<String>> = device.rows.iter().map(|row| line(device, row, cpu)).collect();
     let words = if cpu { " Rates and shares by CPU seconds." } else { "" };
-    let title = if several { format!("### {} ({})\n\n", plain(&device.name), plain(&device.backend)) } else { String::new() };
+    let title = if several { format!("### {} ({})\n\n", plain(&shortened(&device.name, LONGEST)), plain(&device.backend)) } else { String::new() };
     let note = if words.is_empty() { String::new() } else { format!("\n\n{}", words.trim()) };
     let head: Vec<String> = head.into_iter().map(Into::into).collect();
     format!("{title}{}{note}", table(&head, 2, &body))
@@ -118,7 +120,7 @@ fn line(device: &Device, row: &Row, cpu: bool) -> Vec<String> {
     if cpu {
         cells.push(time(row.cpu.median));
     }
-    cells.push(judged.p10.zip(judged.p90).map_or_else(|| time(None), |(a, b)| format!("{} to {}", time(Some(a)), time(Some(b)))));
+    cells.push(judged.p10.zip(judged.p90).map_or_else(|| time(None), |(a, b)| between(a, b)));
     let rate = work_rate(row.flop, row.bytes, judged.median);
     cells.push(rate.map_or_else(|| time(None), |(rate, what)| prefixed(rate, what)));
     let by = row.bound_by.as_ref().filter(|_| row.share.is_some()).map_or_else(String::new, |by| format!(" ({by})"));

@@ -353,7 +353,7 @@ struct At<'a> {
 impl<'a> At<'a> {
     fn refuse<T>(&self, key: &str, expected: &str, got: &Value) -> Result<T> {
         let remedy = "the file was edited or is damaged: export the run again";
-        Err(Error::value(format!("{}.{key}", self.path), expected, told(got), remedy))
+        Err(Error::value(format!("{}.{}", self.path, key.escape_debug()), expected, told(got), remedy))
     }
 
     fn child(&self, key: &str) -> &'a Value {

@@ -30,6 +30,15 @@ pub(crate) fn time(x: Option<f64>) -> String {
     or_dash(x, seconds)
 }
 
+/// From one time to another; a unit that both have is said once.
+pub(crate) fn between(low: f64, high: f64) -> String {
+    let (from, to) = (seconds(low), seconds(high));
+    match (from.rsplit_once(' '), to.rsplit_once(' ')) {
+        (Some((number, a)), Some((_, b))) if a == b => format!("{number} – {to}"),
+        _ => format!("{from} – {to}"),
+    }
+}
+
 /// A share of 1 or a dash, in whole percent from ten on.
 pub(crate) fn share(x: Option<f64>) -> String {
     or_dash(x, |x| if (0.1..1e4).contains(&x) { format!("{:.0} %", 100.0 * x) } else { percent(x) })
@@ -46,6 +55,20 @@ pub(crate) fn ratio(x: Option<f64>) -> String {
         let text = if (0.1..100.0).contains(&x) { format!("{x:.2}") } else { significant(x, 3) };
         format!("{text}×")
     })
+}
+
+/// A score: 1 is the reference.
+pub(crate) fn score(x: Option<f64>) -> String {
+    or_dash(x, |x| if x < 10.0 { format!("{x:.2}") } else { number(x) })
+}
+
+/// A moment as people write it: `2026-11-30 12:00 UTC`; what is no ISO 8601 stays as it is.
+pub(crate) fn moment(text: &str) -> String {
+    let parts = text.strip_suffix('Z').and_then(|t| t.split_once('T'));
+    match parts.and_then(|(date, clock)| Some((date, clock.get(..5)?))) {
+        Some((date, clock)) if date.len() == 10 => format!("{date} {clock} UTC"),
+        _ => text.into(),
+    }
 }
 
 /// Bytes by powers of two.
@@ -65,6 +88,19 @@ pub(crate) fn work_rate(flop: Option<f64>, bytes: Option<f64>, seconds: Option<f
     let by = |work: Option<f64>| super::published::positive(Some(work? / seconds?));
     by(flop).map(|rate| (rate, "FLOP/s")).or_else(|| by(bytes).map(|rate| (rate, "B/s")))
 }
+
+/// A text of anyone's as part of a line: no control characters, which terminals obey, and no line breaks.
+pub(crate) fn one_line(text: &str) -> String {
+    let plain = |c: char| match c {
+        c if c.is_whitespace() => ' ',
+        c if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => '\u{fffd}',
+        c => c,
+    };
+    text.chars().map(plain).collect()
+}
+
+/// Longest name of a device or driver that is written in full.
+pub(crate) const LONGEST: usize = 120;
 
 /// The first letters of a long name, with a mark where it was cut.
 pub(crate) fn shortened(text: &str, most: usize) -> String {
@@ -98,8 +134,16 @@ mod tests {
     fn ratios_and_shares_stay_readable_at_any_size() {
         assert_eq!([ratio(Some(1.5)), ratio(Some(1e9)), ratio(Some(3e-7))], ["1.50×", "1e9×", "3e-7×"]);
         assert_eq!([share(Some(0.823)), share(Some(0.0004)), share(Some(1.1))], ["82 %", "0.04 %", "110 %"]);
+        assert_eq!([score(Some(0.978)), score(Some(512.34)), score(None)], ["0.98", "512", NONE]);
+        assert_eq!([moment("2026-11-30T12:00:59Z"), moment("Tuesday")], ["2026-11-30 12:00 UTC", "Tuesday"]);
+        assert_eq!([between(0.001, 0.002), between(9e-4, 0.001)], ["1.00 – 2.00 ms", "900 µs – 1.00 ms"]);
         assert_eq!(memory(25e9), "23.3 GiB");
         assert_eq!(shortened("abcdef", 4), "abc…");
+    }
+
+    #[test]
+    fn texts_of_files_do_not_move_the_cursor() {
+        assert_eq!(one_line("a\nb\u{1b}[2Jc\u{202e}d"), "a b\u{fffd}[2Jc\u{fffd}d");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A comparison as a table for terminals: one line per row, ratios to the first, words only where there is something to say.
 
 use super::{Cell, Comparison, Group, Line, RULE, Verdict};
-use crate::bench::units::{error, ratio, shortened, time};
+use crate::bench::units::{LONGEST, error, moment, one_line, ratio, shortened, time};
 use crate::words::counted;
 
 /// Longest label of a column or a row.
@@ -10,7 +10,7 @@ const MOST: usize = 44;
 impl Comparison {
     /// For people: a table per group, what changed, and by which rule.
     pub fn text(&self) -> String {
-        let mut parts: Vec<String> = self.notes.iter().map(|note| format!("note: {note}")).collect();
+        let mut parts: Vec<String> = self.notes.iter().map(|note| format!("note: {}", one_line(note))).collect();
         parts.extend(self.groups.iter().map(Group::text));
         parts.push(RULE.into());
         parts.join("\n")
@@ -44,9 +44,13 @@ impl Group {
             let device = &column.device;
             let driver = device.driver.as_deref().unwrap_or("unknown driver");
             let label = (b'A' + (at % 26) as u8) as char;
+            let words = [&device.name, &device.backend, driver].map(|w| shortened(&one_line(w), LONGEST));
             lines.push(format!(
-                "{label}  {}: {} · {} · {driver} · wgattn {} of {}",
-                column.label, device.name, device.backend, column.run[0], column.run[2]
+                "{label}  {}: {} · wgattn {}, {}",
+                one_line(&column.label),
+                words.join(" · "),
+                one_line(&column.run[0]),
+                one_line(&moment(&column.run[2]))
             ));
         }
         let unit = if self.by_cpu { "processor seconds" } else { "time" };
@@ -62,7 +66,7 @@ impl Group {
             let said: Vec<String> = said.collect();
             lines.push(format!(
                 "{}: geometric mean of {} {}; {}",
-                column.label,
+                one_line(&column.label),
                 counted(column.compared, "ratio", "ratios"),
                 ratio(column.geometric_mean),
                 if said.is_empty() { "nothing in common".into() } else { said.join(", ") }
@@ -70,12 +74,12 @@ impl Group {
         }
         for line in &self.lines {
             let failures = line.cells.iter().zip(&self.columns).filter_map(|(c, column)| {
-                Some(format!("{}, {}: {}", line.name(), column.label, c.failure.as_ref()?))
+                Some(one_line(&format!("{}, {}: {}", line.name(), column.label, c.failure.as_ref()?)))
             });
             lines.extend(failures);
         }
         if !self.changed_kernels.is_empty() {
-            lines.push(format!("kernels with other WGSL: {}", self.changed_kernels.join(", ")));
+            lines.push(format!("kernels with other WGSL: {}", one_line(&self.changed_kernels.join(", "))));
         }
         lines.join("\n")
     }
@@ -89,7 +93,7 @@ impl Group {
             }
         }
         let body = |line: &Line| {
-            let mut row = vec![shortened(&line.name(), MOST)];
+            let mut row = vec![shortened(&one_line(&line.name()), MOST)];
             for (at, cell) in line.cells.iter().enumerate() {
                 row.push(time(cell.time.map(|t| t.median)));
                 if at > 0 {

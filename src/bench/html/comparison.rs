@@ -5,7 +5,7 @@ use super::svg::{Anchor, Axis, Frame, Log, SERIES, Svg, width_of};
 use super::{badge, escaped, fact, number_cell, page};
 use crate::bench::compare::{Cell, Comparison, Group, Line, RULE, Verdict};
 use crate::bench::published::positive;
-use crate::bench::units::{error, ratio, shortened, time};
+use crate::bench::units::{LONGEST, between, error, moment, ratio, score, shortened, time};
 use crate::words::counted;
 use std::fmt::Write as _;
 
@@ -29,7 +29,7 @@ pub fn html_comparison(comparison: &Comparison) -> String {
 
 fn of_group(group: &Group) -> String {
     let first = group.columns.first().map_or("", |c| c.device.name.as_str());
-    let mut text = format!("<h2>{}</h2>\n<div class=\"cards\">\n", escaped(first));
+    let mut text = format!("<h2>{}</h2>\n<div class=\"cards\">\n", escaped(&shortened(first, LONGEST)));
     for (at, column) in group.columns.iter().enumerate() {
         let count = |verdict| group.lines.iter().filter(|l| l.cells[at].verdict == verdict).count();
         let mut badges = badge("", &column.device.backend) + &badge("", &column.device.kind);
@@ -50,18 +50,18 @@ fn of_group(group: &Group) -> String {
             _ => fact("big", "Mean of ratios of time", &ratio(column.geometric_mean)),
         };
         let facts = mean
-            + &fact("", "Score", &crate::bench::units::or_dash(column.device.score, |s| format!("{s:.2}")))
+            + &fact("", "Score", &score(column.device.score))
             + &fact("", "Rows compared", &column.compared.to_string());
         let [program, commit, date] = &column.run;
         let _ = writeln!(
             text,
             "<section class=\"card\"><h3>{}</h3><p class=\"sub\">{} · {} · wgattn {} ({}) · {}</p><div>{badges}</div><dl class=\"facts\">{facts}</dl></section>",
             escaped(&column.label),
-            escaped(&column.device.name),
-            escaped(column.device.driver.as_deref().unwrap_or("driver unknown")),
+            escaped(&shortened(&column.device.name, LONGEST)),
+            escaped(&shortened(column.device.driver.as_deref().unwrap_or("driver unknown"), LONGEST)),
             escaped(program),
             escaped(&commit.chars().take(12).collect::<String>()),
-            escaped(date)
+            escaped(&moment(date))
         );
     }
     text += "</div>\n";
@@ -78,8 +78,9 @@ fn of_group(group: &Group) -> String {
 }
 
 const WIDTH: f64 = 900.0;
-const FROM: f64 = 330.0;
-const TO: f64 = 800.0;
+/// Names to the left take so much at most.
+const NAMES: f64 = 330.0;
+const TO: f64 = 860.0;
 const ROW: f64 = 17.0;
 
 /// Ratios of all rows on a logarithmic axis; a line reaches from the best to the worst case of both intervals.
@@ -87,7 +88,9 @@ fn plot(group: &Group) -> Option<(String, String)> {
     let lines: Vec<&Line> =
         group.lines.iter().filter(|l| l.cells.iter().skip(1).any(|c| positive(c.ratio).is_some())).collect();
     let ratios = || lines.iter().flat_map(|l| l.cells.iter().skip(1)).filter_map(|c| positive(c.ratio));
-    let x = Log::around(ratios().chain([0.8, 1.25]), 0.06, FROM, TO)?;
+    let longest = lines.iter().map(|l| width_of(&l.name()) + 20.0).fold(120.0, f64::max);
+    let from = longest.min(NAMES);
+    let x = Log::around(ratios().chain([0.8, 1.25]), 0.06, from, TO)?;
     if lines.is_empty() {
         return None;
     }
@@ -100,8 +103,8 @@ fn plot(group: &Group) -> Option<(String, String)> {
     svg.line("roof", [x.at(1.0), 6.0], [x.at(1.0), bottom]);
     for (i, line) in lines.iter().enumerate() {
         let y = 14.0 + ROW * (i as f64 + 0.5);
-        let room = ((FROM - 16.0) / width_of("x")) as usize;
-        svg.text("label", [FROM - 10.0, y + 4.0], Anchor::End, &shortened(&line.name(), room));
+        let room = ((from - 16.0) / width_of("x")) as usize;
+        svg.text("label", [from - 10.0, y + 4.0], Anchor::End, &shortened(&line.name(), room));
         for (at, cell) in line.cells.iter().enumerate().skip(1) {
             mark(&mut svg, &frame, (line, cell), &group.columns[at].label, at - 1, y);
         }
@@ -111,7 +114,7 @@ fn plot(group: &Group) -> Option<(String, String)> {
     if lines.iter().flat_map(|l| &l.cells).any(|c| c.verdict.is_regression()) {
         legend.push((0, "wrong", "regression".into()));
     }
-    svg.legend(&legend, [FROM, bottom + 58.0], WIDTH);
+    svg.legend(&legend, [from, bottom + 58.0], WIDTH);
     let caption = format!(
         "Time as a multiple of {}. Lines span what the intervals of both runs allow; where they meet 1×, the difference may be noise.",
         group.columns.first().map_or("the first", |c| c.label.as_str())
@@ -157,7 +160,7 @@ fn table(group: &Group) -> String {
         let _ = write!(text, "<tr{}><th>{}</th>", if bad { " class=\"bad\"" } else { "" }, escaped(&line.name()));
         for (at, cell) in line.cells.iter().enumerate() {
             let below = cell.time.and_then(|t| t.interval).map_or_else(String::new, |(low, high)| {
-                format!("{} to {}", time(Some(low.max(0.0))), time(Some(high)))
+                between(low.max(0.0), high)
             });
             let seconds = cell.time.map(|t| t.median);
             text += &number_cell("", seconds, &time(seconds), &below);
@@ -168,11 +171,12 @@ fn table(group: &Group) -> String {
                     _ => "",
                 };
                 text += &number_cell(class, cell.ratio, &ratio(cell.ratio), "");
-                text += &format!("<td class=\"words\">{}</td>", verdict(cell));
+                let rest = if at + 1 == line.cells.len() { " rest" } else { "" };
+                text += &format!("<td class=\"words{rest}\">{}</td>", verdict(cell));
             } else if let Some(failure) = &cell.failure {
                 // The first has no column for words: its failures stand below.
                 text.truncate(text.len() - "</td>".len());
-                text += &format!("<small>failed: {}</small></td>", escaped(failure));
+                text += &format!("<small class=\"why\">failed: {}</small></td>", escaped(failure));
             }
         }
         text += "</tr>\n";
@@ -195,7 +199,7 @@ fn verdict(cell: &Cell) -> String {
         text += &badge("", "other WGSL");
     }
     if let Some(failure) = &cell.failure {
-        text += &format!(" {}", escaped(failure));
+        text += &format!(" <span class=\"why\">{}</span>", escaped(failure));
     }
     text
 }

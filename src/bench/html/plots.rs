@@ -15,6 +15,8 @@ const EDGES: [f64; 4] = [78.0, 624.0, 16.0, 346.0];
 pub(super) struct Figure {
     pub(super) svg: String,
     pub(super) caption: String,
+    /// Findings, one line each.
+    pub(super) findings: Vec<String>,
 }
 
 /// Ranges of axes that all devices of a report share, so that plots side by side can be compared by eye.
@@ -34,6 +36,16 @@ fn computed(device: &Device, row: &Row) -> Option<[f64; 2]> {
     let (flop, bytes, seconds) =
         (positive(row.flop)?, positive(row.bytes)?, positive(device.judged(row).median)?);
     Some([flop / bytes, flop / seconds]).filter(|p| p.iter().all(|x| positive(Some(*x)).is_some()))
+}
+
+/// The values that an axis is to hold: those of all devices, unless a device's own would lie in a corner of it.
+fn shared_or_own<'a>(shared: &'a [f64], own: &'a [f64]) -> &'a [f64] {
+    const CORNER: f64 = 1.7;
+    let decades = |values: &[f64]| {
+        let logs = || values.iter().filter_map(|x| positive(Some(*x))).map(f64::log10);
+        (logs().fold(f64::NEG_INFINITY, f64::max) - logs().fold(f64::INFINITY, f64::min)).max(0.5)
+    };
+    if decades(shared) > CORNER * decades(own) { own } else { shared }
 }
 
 /// Rows with numbers.
@@ -152,10 +164,11 @@ fn name_kernels(svg: &mut Svg, labels: &mut Labels, marks: &[([f64; 2], &Row)]) 
 
 /// Arithmetic intensity against performance under the device's own roofs; `None` without rows that compute.
 pub(super) fn roofline(device: &Device, ranges: &Ranges) -> Option<Figure> {
+    let alone = Ranges::of(std::slice::from_ref(device));
     let [left, right, top, bottom] = EDGES;
     let frame = Frame {
-        x: Log::around(ranges.intensity.iter().copied(), 0.06, left, right)?,
-        y: Log::around(ranges.speed.iter().copied(), 0.07, bottom, top)?,
+        x: Log::around(shared_or_own(&ranges.intensity, &alone.intensity).iter().copied(), 0.06, left, right)?,
+        y: Log::around(shared_or_own(&ranges.speed, &alone.speed).iter().copied(), 0.07, bottom, top)?,
     };
     let rows: Vec<([f64; 2], &Row)> =
         good(device).filter_map(|row| Some((computed(device, row)?, row))).map(|([x, y], row)| (frame.place(x, y), row)).collect();
@@ -186,6 +199,7 @@ pub(super) fn roofline(device: &Device, ranges: &Ranges) -> Option<Figure> {
     };
     Some(Figure {
         svg: svg.finish("Roofline: arithmetic intensity against performance"),
+        findings: Vec::new(),
         caption: format!("Roofline. {roofs}{rest} Rows may pass the slope where their data stay in a cache."),
     })
 }
@@ -196,14 +210,16 @@ fn roofs(svg: &mut Svg, labels: &mut Labels, device: &Device, frame: &Frame) -> 
     let [low, high] = frame.x.ends();
     let (flop, bytes) = (device.roof("flop"), device.roof("bytes"));
     let ridge = flop.zip(bytes).map(|(f, b)| f / b);
+    let unit = if device.computes_on_cpu() { "/CPU s" } else { "/s" };
     let mut told = Vec::new();
     if let Some(flop) = flop {
         let from = ridge.map_or(low, |r| r.clamp(low, high));
         let y = frame.y.at(flop);
         svg.line("roof", [frame.x.at(from), y], [right, y]);
-        let text = format!("fused multiply-adds {}", prefixed(flop, "FLOP/s"));
+        let text = format!("fused multiply-adds {}", prefixed(flop, &format!("FLOP{unit}")));
         svg.text("rooflabel", [right - 4.0, y - 6.0], Anchor::End, &text);
         labels.keep_text([right - 4.0, y - 6.0], Anchor::End, &text);
+        labels.keep_line([frame.x.at(from), y], [right, y]);
         told.push("fused multiply-adds");
     }
     if let Some(bytes) = bytes {
@@ -214,14 +230,11 @@ fn roofs(svg: &mut Svg, labels: &mut Labels, device: &Device, frame: &Frame) -> 
         if from < to {
             let ends = [frame.place(from, from * bytes), frame.place(to, to * bytes)];
             svg.line("roof", ends[0], ends[1]);
-            let text = format!("copy {}", prefixed(bytes, "B/s"));
+            let text = format!("copy {}", prefixed(bytes, &format!("B{unit}")));
             let at = [(0.6 * ends[0][0] + 0.4 * ends[1][0] - 8.0).max(left + 4.0 + width_of(&text)), 0.6 * ends[0][1] + 0.4 * ends[1][1] - 4.0];
             svg.text("rooflabel", at, Anchor::End, &text);
             labels.keep_text(at, Anchor::End, &text);
-            for i in 0..=24 {
-                let t = f64::from(i) / 24.0;
-                labels.keep_free([0, 1].map(|k| ends[0][k] + t * (ends[1][k] - ends[0][k])), 3.0);
-            }
+            labels.keep_line(ends[0], ends[1]);
         }
         told.push("a streaming copy");
     }
@@ -237,7 +250,8 @@ pub(super) fn errors(device: &Device, ranges: &Ranges) -> Option<Figure> {
     let [left, right, top, bottom] = EDGES;
     // Exact results have no logarithm: they lie on a line of their own.
     let exact_at = bottom - 14.0;
-    let x = Log::around(ranges.speed.iter().copied(), 0.07, left, right)?;
+    let alone = Ranges::of(std::slice::from_ref(device));
+    let x = Log::around(shared_or_own(&ranges.speed, &alone.speed).iter().copied(), 0.07, left, right)?;
     let y = Log::around(ranges.error.iter().copied().chain([1e-8, 1e-5]), 0.08, bottom - 34.0, top)?;
     let frame = Frame { x, y };
     let place = |row: &Row| {
@@ -278,6 +292,7 @@ pub(super) fn errors(device: &Device, ranges: &Ranges) -> Option<Figure> {
     svg.legend(&legend, [left, bottom + 62.0], right);
     Some(Figure {
         svg: svg.finish("Largest error against speed"),
+        findings: Vec::new(),
         caption: "Error and speed. Lower is more exact, further right is faster; a thin line reaches to the error that is allowed.".into(),
     })
 }
@@ -289,16 +304,21 @@ pub(super) fn sweep(device: &Device, suite: &Suite, ranges: &Ranges) -> Option<F
         suite.series.iter().enumerate().map(|(i, s)| (i % SERIES, "", s.name.clone())).collect();
     let bottom = EDGES[3];
     let [xs, ys] = ranges.suites.get(&suite.name)?;
+    let alone = Ranges::of(std::slice::from_ref(device));
+    let [_, own] = alone.suites.get(&suite.name)?;
+    // Names stand at the ends of curves; a legend is needed where they are too long for that.
+    const LONGEST: f64 = 170.0;
+    let longest = suite.series.iter().map(|s| width_of(&s.name)).fold(0.0, f64::max);
     let frame = Frame {
-        x: Log::around(xs.iter().copied(), 0.04, left, right - 96.0)?,
-        y: Log::around(ys.iter().copied(), 0.07, bottom, top)?,
+        x: Log::around(xs.iter().copied(), 0.03, left, right + 4.0 - longest.min(LONGEST))?,
+        y: Log::around(shared_or_own(ys, own).iter().copied(), 0.07, bottom, top)?,
     };
     let cpu = by_cpu(device, suite);
     let lines: Vec<Vec<[f64; 2]>> = (0..suite.series.len()).map(|i| points(device, suite, i)).collect();
     if lines.iter().all(Vec::is_empty) {
         return None;
     }
-    let mut svg = Svg::new(WIDTH, HEIGHT);
+    let mut svg = Svg::new(WIDTH, if longest > LONGEST { HEIGHT } else { bottom + 44.0 });
     let mut sizes: Vec<f64> = xs.clone();
     sizes.sort_by(f64::total_cmp);
     sizes.dedup();
@@ -326,19 +346,19 @@ pub(super) fn sweep(device: &Device, suite: &Suite, ranges: &Ranges) -> Option<F
         svg.line("crossing", [at[0], at[1]], [at[0], bottom]);
     }
     label_ends(&mut svg, &mut ends, suite, [top, bottom]);
-    svg.legend(&names, [left, bottom + 58.0], right);
+    if longest > LONGEST {
+        svg.legend(&names, [left, bottom + 58.0], right);
+    }
     let failed: usize = suite.series.iter().flat_map(|s| &s.points).filter(|p| p.failure.is_some()).count();
     let mut caption = format!("{}.", suite.title.trim_end_matches('.'));
     if cpu {
         caption += " By CPU seconds.";
     }
-    for (_, _, told) in &crossings {
-        caption += &format!(" {told}");
-    }
     if failed > 0 {
         caption += &format!(" {} failed and {} left out.", crate::words::counted(failed, "point", "points"), crate::words::plural(failed, "is", "are"));
     }
-    Some(Figure { svg: svg.finish(&suite.title), caption })
+    let findings = crossings.into_iter().map(|(_, _, told)| told).collect();
+    Some(Figure { svg: svg.finish(&suite.title), caption, findings })
 }
 
 /// `1 ms` instead of `1.00 ms`.
@@ -387,12 +407,12 @@ fn crossings(suite: &Suite, lines: &[Vec<[f64; 2]>]) -> Vec<(f64, f64, String)> 
             let t = before / (before - after);
             let x = (a[0].ln() + t * (b[0] / a[0]).ln()).exp();
             let y = (a[2].ln() + t * (b[2] / a[2]).ln()).exp();
-            let told = format!("{name} is faster than {} from about {} {} on.", suite.series[exact].name, round(x), suite.x);
+            let told = format!("{name}: faster than {} from about {} {} on", suite.series[exact].name, round(x), suite.x);
             found.push((x, y, told));
         } else if common.iter().all(|p| p[1] < p[2]) {
-            found.push((0.0, 0.0, format!("{name} is faster at all sizes, {:.1} times at {} {}.", last[2] / last[1], grouped(last[0]), suite.x)));
+            found.push((0.0, 0.0, format!("{name}: faster at all sizes, {} times at {} {}", crate::numbers::significant(last[2] / last[1], 2), grouped(last[0]), suite.x)));
         } else if first[1] >= first[2] && last[1] >= last[2] {
-            found.push((0.0, 0.0, format!("{name} is not faster up to {} {}.", grouped(last[0]), suite.x)));
+            found.push((0.0, 0.0, format!("{name}: not faster up to {} {}", grouped(last[0]), suite.x)));
         }
     }
     found
@@ -407,9 +427,9 @@ fn round(x: f64) -> String {
 /// Rows of a chart of bars, which is as high as it needs.
 const BAR: f64 = 11.0;
 const ROW: f64 = 17.0;
-/// Left of the bars are names.
-const BARS_FROM: f64 = 292.0;
-const BARS_TO: f64 = 556.0;
+/// Left of the bars are names, which take so much at most.
+const NAMES: f64 = 300.0;
+const BARS_TO: f64 = 580.0;
 
 /// Kernels with the rows whose bound is known, best kernel first.
 pub(super) fn kernels_by_share(device: &Device) -> Vec<(&str, Vec<&Row>)> {
@@ -427,6 +447,12 @@ pub(super) fn kernels_by_share(device: &Device) -> Vec<(&str, Vec<&Row>)> {
     kernels
 }
 
+fn case_of(row: &Row) -> String {
+    let variant = row.asked_variant.as_ref().map_or_else(String::new, |v| format!(" ({v})"));
+    let tuned = if row.tuned { " tuned" } else { "" };
+    format!("{}{variant}{tuned}", row.case)
+}
+
 /// Share of the bound of every row, with the p10 and p90 of its runs; `None` without any.
 pub(super) fn bars(device: &Device, kernels: &[(&str, Vec<&Row>)], ranges: &Ranges) -> Option<Figure> {
     let count: usize = kernels.iter().map(|(_, rows)| rows.len()).sum();
@@ -437,7 +463,15 @@ pub(super) fn bars(device: &Device, kernels: &[(&str, Vec<&Row>)], ranges: &Rang
     let bottom = height - 44.0;
     // 100 % and a little; what is beyond is cut with a mark.
     const MOST: f64 = 1.2;
-    let at = |share: f64| BARS_FROM + share.min(MOST) / MOST * (BARS_TO - BARS_FROM);
+    let wide = |(kernel, rows): &(&str, Vec<&Row>)| {
+        let cases = rows.iter().enumerate().map(|(i, row)| {
+            let kernel = if i == 0 { kernel.chars().count() + 5 } else { 0 };
+            width_of("x") * (kernel + case_of(row).chars().count()) as f64
+        });
+        cases.fold(0.0, f64::max)
+    };
+    let from = (kernels.iter().map(wide).fold(100.0, f64::max) + 18.0).min(NAMES);
+    let at = |share: f64| from + share.min(MOST) / MOST * (BARS_TO - from);
     let mut svg = Svg::new(WIDTH, height);
     for tick in [0.0, 0.25, 0.5, 0.75, 1.0] {
         svg.line(if tick == 1.0 { "roof" } else { "grid" }, [at(tick), 22.0], [at(tick), bottom]);
@@ -447,17 +481,18 @@ pub(super) fn bars(device: &Device, kernels: &[(&str, Vec<&Row>)], ranges: &Rang
     for (kernel, rows) in kernels {
         for (i, row) in rows.iter().enumerate() {
             let Some(reached) = positive(row.share) else { continue };
-            let variant = row.asked_variant.as_ref().map_or_else(String::new, |v| format!(" ({v})"));
-            let tuned = if row.tuned { " tuned" } else { "" };
-            let case = format!("{}{variant}{tuned}", row.case);
-            let room = ((BARS_FROM - 14.0) / width_of("x")) as usize;
+            let case = case_of(row);
+            let room = ((from - 14.0) / width_of("x")) as usize;
+            // Where both names have no room, cases are shortened first.
+            let mut left_for_case = room;
             if i == 0 {
-                svg.text("strong", [4.0, y + 9.5], Anchor::Start, &shortened(kernel, room * 3 / 5));
+                let name = shortened(kernel, room.saturating_sub(case.chars().count().min(14) + 3));
+                svg.text("strong", [4.0, y + 9.5], Anchor::Start, &name);
+                left_for_case = room.saturating_sub(name.chars().count() + 3);
             }
-            let taken = if i == 0 { kernel.chars().count().min(room * 3 / 5) + 3 } else { 0 };
-            svg.text("label", [BARS_FROM - 8.0, y + 9.5], Anchor::End, &shortened(&case, room.saturating_sub(taken).max(8)));
+            svg.text("label", [from - 8.0, y + 9.5], Anchor::End, &shortened(&case, left_for_case));
             let series = ranges.colour(row.bound_by.as_ref());
-            svg.bar(&format!("bar s{series}"), [BARS_FROM, y], [at(reached) - BARS_FROM, BAR], &tip(device, row));
+            svg.bar(&format!("bar s{series}"), [from, y], [at(reached) - from, BAR], &tip(device, row));
             let times = device.judged(row);
             if let Some((low, high)) = times.median.zip(times.p90.zip(times.p10)).and_then(|(m, (p90, p10))| {
                 Some((positive(Some(reached * m / p90))?, positive(Some(reached * m / p10))?))
@@ -480,6 +515,7 @@ pub(super) fn bars(device: &Device, kernels: &[(&str, Vec<&Row>)], ranges: &Rang
     svg.legend(&legend, [4.0, bottom + 26.0], WIDTH);
     Some(Figure {
         svg: svg.finish("Share of the device's bound by kernel and case"),
+        findings: Vec::new(),
         caption: "Share of the bound: 100 % is the least time this device could take for the arithmetic, loads, stores and memory that the \
             kernel needs, at its measured peaks. Whiskers: p10 to p90 of the runs."
             .into(),
@@ -514,7 +550,7 @@ mod tests {
         let (suite, lines) = suite(&[("exact", &[1.0, 4.0]), ("fast", &[0.5, 1.0]), ("slow", &[2.0, 8.0]), ("none", &[])]);
         let told: Vec<String> = crossings(&suite, &lines).into_iter().map(|c| c.2).collect();
         assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].contains("faster at all sizes, 4.0 times") && told[1].contains("not faster"), "{told:?}");
+        assert!(told[0].contains("faster at all sizes, 4 times") && told[1].contains("not faster"), "{told:?}");
         let (suite, lines) = self::suite(&[("a", &[1.0]), ("b", &[2.0])]);
         assert!(crossings(&suite, &lines).is_empty(), "nothing is exact");
     }

@@ -178,7 +178,19 @@ impl Log {
         let every = (room / per_decade).ceil().max(1.0) as i32;
         let decades = self.low.floor() as i32..=self.high.ceil() as i32;
         let all = decades.filter(|d| d.rem_euclid(every) == 0).flat_map(|d| steps.iter().map(move |s| s * 10_f64.powi(d)));
-        all.filter(|x| self.holds(*x)).collect()
+        let round: Vec<f64> = all.filter(|x| self.holds(*x)).collect();
+        if round.len() > 2 { round } else { self.even_ticks() }
+    }
+
+    /// Round values at equal steps, for less than a decade.
+    fn even_ticks(&self) -> Vec<f64> {
+        let [low, high] = self.ends();
+        let power = 10_f64.powf(((high - low) / 5.0).log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0].map(|s| s * power).into_iter().find(|s| (high - low) / s <= 6.0);
+        let Some(step) = step.filter(|s| s.is_finite() && *s > 0.0) else { return Vec::new() };
+        let count = ((high - low) / step) as u32 + 1;
+        let first = (low / step).ceil();
+        (0..=count).map(|i| (first + f64::from(i)) * step).filter(|x| self.holds(*x)).collect()
     }
 }
 
@@ -249,6 +261,15 @@ impl Labels {
         self.taken.push([x - reach, y - reach, x + reach, y + reach]);
     }
 
+    /// Keeps a line free of labels.
+    pub(super) fn keep_line(&mut self, from: [f64; 2], to: [f64; 2]) {
+        const STEPS: u32 = 40;
+        for i in 0..=STEPS {
+            let t = f64::from(i) / f64::from(STEPS);
+            self.keep_free([0, 1].map(|k| from[k] + t * (to[k] - from[k])), 3.0);
+        }
+    }
+
     /// Keeps the place of a text free that stands there already.
     pub(super) fn keep_text(&mut self, [x, y]: [f64; 2], anchor: Anchor, text: &str) {
         self.taken.push(Self::rectangle([x, y], anchor, text));
@@ -310,7 +331,9 @@ mod tests {
         assert_eq!(axis(1.0, 1e4).ticks(60.0), [1.0, 10.0, 100.0, 1e3, 1e4]);
         assert!(axis(1e-150, 1e150).ticks(60.0).len() <= 8, "labels have room");
         assert!(axis(1.0, 9.0).ticks(60.0).len() >= 3);
-        assert!(axis(5.0, 5.0).ticks(60.0).len() >= 1, "a single value has an axis");
+        assert!(axis(5.0, 5.0).ticks(60.0).len() >= 2, "a single value has an axis");
+        let narrow = axis(0.8, 1.5).ticks(60.0);
+        assert!(narrow.len() >= 4 && narrow.iter().any(|x| (x - 1.0).abs() < 1e-9), "{narrow:?}");
         assert!(Log::around([0.0, f64::NAN, -1.0], 0.1, 0.0, 1.0).is_none());
     }
 

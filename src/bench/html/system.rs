@@ -2,7 +2,7 @@
 
 use super::{badge, device_name, escaped, fact, number_cell};
 use crate::bench::published::{Device, Document, positive};
-use crate::bench::units::{NONE, memory, or_dash, prefixed, share, time};
+use crate::bench::units::{LONGEST, NONE, memory, moment, or_dash, prefixed, score, share, shortened, time};
 use crate::words::counted;
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ pub(super) fn head(title: &str, document: &Document) -> String {
         escaped(title),
         escaped(&document.program),
         escaped(&commit),
-        escaped(&document.date),
+        escaped(&moment(&document.date)),
         escaped(&machine.join(", "))
     );
     if !document.complete {
@@ -67,8 +67,8 @@ fn card(device: &Device) -> String {
     }
     let unit = if device.computes_on_cpu() { "/CPU s" } else { "/s" };
     let roof = |name: &str, work: &str| or_dash(device.roof(name), |x| prefixed(x, &format!("{work}{unit}")));
-    let mut facts = fact("big", "Score", &or_dash(device.score, |s| format!("{s:.2}")));
-    facts += &fact("big", "Mean share of the bound", &share(mean_share(device)));
+    let mut facts = fact("big", "Score", &score(device.score));
+    facts += &fact("big", "Mean share of bound", &share(mean_share(device)));
     facts += &fact("", "Fused multiply-adds", &roof("flop", "FLOP"));
     facts += &fact("", "Streaming copy", &roof("bytes", "B"));
     facts += &fact("", "Dispatch", &time(device.peaks.dispatch));
@@ -83,8 +83,8 @@ fn card(device: &Device) -> String {
     let place = if place.is_empty() { String::new() } else { format!(" · {}", place.join(", ")) };
     format!(
         "<section class=\"card\"><h3>{}</h3><p class=\"sub\">{}{}</p><div>{badges}</div><dl class=\"facts\">{facts}</dl>{why}</section>\n",
-        escaped(&device.name),
-        escaped(driver),
+        escaped(&shortened(&device.name, LONGEST)),
+        escaped(&shortened(driver, LONGEST)),
         escaped(&place)
     )
 }
@@ -111,7 +111,7 @@ pub(super) fn peaks(document: &Document) -> String {
         return String::new();
     }
     let mut text = String::from("<h2>What the devices can do</h2>\n<p>Measured on each device in the same run as the rows.</p>\n");
-    text += "<div class=\"scroll\"><table><thead><tr><th>per second</th>";
+    text += "<div class=\"scroll fitting\"><table><thead><tr><th>per second</th>";
     for device in &document.devices {
         let _ = write!(text, "<th class=\"n\">{}</th>", escaped(&device_name(device)));
     }

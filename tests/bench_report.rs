@@ -25,8 +25,14 @@ fn check_page(text: &str) -> Vec<String> {
     let options = roxmltree::ParsingOptions { allow_dtd: true, ..roxmltree::ParsingOptions::default() };
     let page = roxmltree::Document::parse_with_options(text, options).unwrap_or_else(|e| panic!("{e}"));
     let named = |name: &str| page.descendants().filter(|n| n.has_tag_name(name)).count();
-    assert_eq!((named("script"), named("style"), named("img")), (1, 1, 0), "no markup comes from the document");
-    for part in ["http://", "https://", "src=\"", "href=", "url(", "@import", "<link", "NaN<", ">inf", ">null"] {
+    assert_eq!(
+        (named("script"), named("style"), named("img")),
+        (1, 1, 0),
+        "no markup comes from the document"
+    );
+    for part in
+        ["http://", "https://", "src=\"", "href=", "url(", "@import", "<link", "NaN<", ">inf", ">null"]
+    {
         assert!(!text.contains(part), "{part} in the page");
     }
     for node in page.descendants().filter(roxmltree::Node::is_element) {
@@ -57,20 +63,35 @@ fn reports_are_well_formed_and_need_nothing_else() {
 fn every_row_is_in_the_table_and_failures_say_why() {
     let value = document("a.json");
     let text = html(&value).expect("a report");
-    let table = text.split("<h2>All rows</h2>").nth(1).and_then(|t| t.split("</table>").next()).expect("the table");
-    let rows: usize = value["devices"].as_array().expect("devices").iter().map(|d| d["rows"].as_array().map_or(0, Vec::len)).sum();
+    let table =
+        text.split("<h2>All rows</h2>").nth(1).and_then(|t| t.split("</table>").next()).expect("the table");
+    let rows: usize = value["devices"]
+        .as_array()
+        .expect("devices")
+        .iter()
+        .map(|d| d["rows"].as_array().map_or(0, Vec::len))
+        .sum();
     assert_eq!(table.matches("<tr").count(), rows + 1, "rows and the heading");
     assert!(table.contains("needs 17179869184 bytes | the device allows &lt;134217728&gt;"), "{table}");
-    assert!(table.contains("device lost") && table.contains("wrong result") && table.contains("outliers"), "{table}");
+    assert!(
+        table.contains("device lost") && table.contains("wrong result") && table.contains("outliers"),
+        "{table}"
+    );
 }
 
 #[test]
 fn plots_are_there_where_there_is_something_to_plot() {
     let mut value = document("a.json");
     let text = html(&value).expect("a report");
-    assert!(text.contains("Roofline. Roofs: fused multiply-adds and a streaming copy"), "the device with peaks");
+    assert!(
+        text.contains("Roofline. Roofs: fused multiply-adds and a streaming copy"),
+        "the device with peaks"
+    );
     assert!(text.contains("The device&#39;s own roofs were not measured."), "the one without");
-    assert!(text.contains("Nyström: faster than exact attention from about 1\u{2009}600 tokens on"), "where the curves cross");
+    assert!(
+        text.contains("Nyström: faster than exact attention from about 1\u{2009}600 tokens on"),
+        "where the curves cross"
+    );
     assert!(text.contains("5 points failed and are left out"), "points without numbers are told");
     assert!(text.contains("class=\"whisker\""), "p10 to p90");
     // With nothing to plot there are no empty axes.
@@ -119,7 +140,10 @@ fn what_differs_beyond_noise_is_told() {
     assert!(fft.cells[1].error_grew && fft.cells[1].kernel_changed);
     assert_eq!(soft.changed_kernels, ["fft"]);
     let only_here = card.lines.iter().find(|l| l.kernel == "landmarks").expect("the row");
-    assert_eq!(only_here.cells.iter().map(|c| c.verdict).collect::<Vec<_>>(), [Verdict::Missing, Verdict::New]);
+    assert_eq!(
+        only_here.cells.iter().map(|c| c.verdict).collect::<Vec<_>>(),
+        [Verdict::Missing, Verdict::New]
+    );
     assert_eq!(comparison.regressions(), 3);
     assert!(comparison.notes.iter().any(|n| n.contains("b.json") && n.contains("did not come to its end")));
     let texts = check_page(&html_comparison(&comparison));
@@ -196,11 +220,17 @@ fn the_command_writes_a_page_and_refuses_what_is_no_benchmark() {
         let output = bench_compare(&["a.json", file.to_str().expect("UTF-8")]);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{name}: {errors}");
-        assert!(output.stdout.is_empty() && errors.contains(name) && errors.contains(said), "{name}: {errors}");
+        assert!(
+            output.stdout.is_empty() && errors.contains(name) && errors.contains(said),
+            "{name}: {errors}"
+        );
     }
     let output = bench_compare(&["a.json", "no_such.json"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("no_such.json"), "the missing file is named");
     let output = bench_compare(&["a.json", "b.json", "--html", "a.json"]);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("is the input itself"), "a document is not overwritten");
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("is the input itself"),
+        "a document is not overwritten"
+    );
     std::fs::remove_dir_all(&folder).expect("the folder is ours");
 }

@@ -284,7 +284,8 @@ fn within(name: &str, document: &Document, options: Options) -> Result<Group> {
         return Err(Error::value(name, "two or more devices, as it is the only file", got, remedy));
     }
     let members = document.devices.iter().map(|device| {
-        let twins = document.devices.iter().filter(|d| (&d.name, &d.backend) == (&device.name, &device.backend));
+        let twins =
+            document.devices.iter().filter(|d| (&d.name, &d.backend) == (&device.name, &device.backend));
         let place = match (twins.count(), &device.bus, device.index) {
             (0 | 1, ..) => String::new(),
             (_, Some(bus), _) => format!(" at {bus}"),
@@ -306,7 +307,10 @@ fn across(
         .map(|(name, other)| {
             let (pairs, by_order) = pair(&first.1.devices, &other.devices);
             if by_order && pairs.iter().filter(|p| p.is_some()).count() > 1 {
-                notes.push(format!("{name}: none of its devices is one of {}: they are paired in order", first.0));
+                notes.push(format!(
+                    "{name}: none of its devices is one of {}: they are paired in order",
+                    first.0
+                ));
             }
             for (at, device) in other.devices.iter().enumerate() {
                 if !pairs.contains(&Some(at)) {
@@ -395,8 +399,11 @@ fn group(members: Vec<(String, &Document, &Device)>, options: Options) -> Group 
     let mut columns: Vec<Column> =
         members.iter().map(|(label, document, device)| column(label.clone(), document, device)).collect();
     for (at, column) in columns.iter_mut().enumerate() {
-        let logs: Vec<f64> =
-            lines.iter().filter_map(|l| positive(l.cells[at].ratio).filter(|_| l.counts(at))).map(f64::ln).collect();
+        let logs: Vec<f64> = lines
+            .iter()
+            .filter_map(|l| positive(l.cells[at].ratio).filter(|_| l.counts(at)))
+            .map(f64::ln)
+            .collect();
         column.compared = logs.len();
         column.geometric_mean =
             (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp());

@@ -68,7 +68,9 @@ fn escaped(text: &str) -> String {
             '\'' => out.push_str("&#39;"),
             '\t' | '\n' => out.push(c),
             c if c.is_control() => out.push('\u{fffd}'),
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}' => {
+                out.push('\u{fffd}')
+            }
             c => out.push(c),
         }
     }
@@ -97,7 +99,11 @@ fn figure(device: &Device, name: bool, figure: &Figure) -> String {
     let name = if name { format!("<h3>{}</h3>", escaped(&device_name(device))) } else { String::new() };
     let findings: String = figure.findings.iter().map(|f| format!("<li>{}</li>", escaped(f))).collect();
     let findings = if findings.is_empty() { findings } else { format!("<ul>{findings}</ul>") };
-    format!("<figure>{name}{}<figcaption>{}{findings}</figcaption></figure>\n", figure.svg, escaped(&figure.caption))
+    format!(
+        "<figure>{name}{}<figcaption>{}{findings}</figcaption></figure>\n",
+        figure.svg,
+        escaped(&figure.caption)
+    )
 }
 
 /// Name and backend; with its place where equal ones are told apart by it.
@@ -159,13 +165,20 @@ fn bars(devices: &[Device], ranges: &Ranges, several: bool) -> Vec<String> {
         let mut half = kernels.len();
         if !several && total > MANY {
             let mut seen = 0;
-            half = kernels.iter().take_while(|(_, rows)| {
-                seen += rows.len();
-                seen <= total.div_ceil(2)
-            }).count();
+            half = kernels
+                .iter()
+                .take_while(|(_, rows)| {
+                    seen += rows.len();
+                    seen <= total.div_ceil(2)
+                })
+                .count();
         }
         let (first, rest) = kernels.split_at(half);
-        all.extend([first, rest].into_iter().filter_map(|k| Some(figure(device, several, &plots::bars(device, k, ranges)?))));
+        all.extend(
+            [first, rest]
+                .into_iter()
+                .filter_map(|k| Some(figure(device, several, &plots::bars(device, k, ranges)?))),
+        );
     }
     all
 }
@@ -195,7 +208,14 @@ fn method(document: &Document) -> String {
         sources.iter().map(|(name, count)| format!("{name} ({})", counted(*count, "row", "rows"))).collect();
     let runs = runs.map_or_else(|| NONE.into(), |(least, most)| format!("{least:.0} to {most:.0}"));
     let facts = [
-        ("Mode", if document.options.get("quick") == Some(&Value::Bool(true)) { "quick".into() } else { "full".to_string() }),
+        (
+            "Mode",
+            if document.options.get("quick") == Some(&Value::Bool(true)) {
+                "quick".into()
+            } else {
+                "full".to_string()
+            },
+        ),
         ("Least seconds of a row", option("seconds")),
         ("Least runs of a row", option("runs")),
         ("Runs of rows", runs),
@@ -242,7 +262,10 @@ mod tests {
     #[test]
     fn style_and_script_are_xml_text() {
         for text in [STYLE, SCRIPT] {
-            assert!(!text.contains(['<', '&']) && !text.contains("http"), "they stand in the page as they are");
+            assert!(
+                !text.contains(['<', '&']) && !text.contains("http"),
+                "they stand in the page as they are"
+            );
         }
     }
 }

@@ -596,7 +596,8 @@ mod tests {
 
     #[test]
     fn files_cut_short_say_where_they_end() {
-        let message = parse("a.json", "{\"schema\": \"wgattn-bench\",\n \"vers").expect_err("cut").to_string();
+        let message =
+            parse("a.json", "{\"schema\": \"wgattn-bench\",\n \"vers").expect_err("cut").to_string();
         assert!(message.contains("line 2") && message.contains("cut short"), "{message}");
         let message = parse("a.json", "kernel,case").expect_err("CSV").to_string();
         assert!(message.contains("other text at line 1"), "{message}");

@@ -84,7 +84,11 @@ pub(crate) fn memory(x: f64) -> String {
 }
 
 /// What a row does by second: operations where it computes, bytes where it only moves them.
-pub(crate) fn work_rate(flop: Option<f64>, bytes: Option<f64>, seconds: Option<f64>) -> Option<(f64, &'static str)> {
+pub(crate) fn work_rate(
+    flop: Option<f64>,
+    bytes: Option<f64>,
+    seconds: Option<f64>,
+) -> Option<(f64, &'static str)> {
     let by = |work: Option<f64>| super::published::positive(Some(work? / seconds?));
     by(flop).map(|rate| (rate, "FLOP/s")).or_else(|| by(bytes).map(|rate| (rate, "B/s")))
 }

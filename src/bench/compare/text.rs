@@ -10,7 +10,8 @@ const MOST: usize = 44;
 impl Comparison {
     /// For people: a table per group, what changed, and by which rule.
     pub fn text(&self) -> String {
-        let mut parts: Vec<String> = self.notes.iter().map(|note| format!("note: {}", one_line(note))).collect();
+        let mut parts: Vec<String> =
+            self.notes.iter().map(|note| format!("note: {}", one_line(note))).collect();
         parts.extend(self.groups.iter().map(Group::text));
         parts.push(RULE.into());
         parts.join("\n")
@@ -58,11 +59,18 @@ impl Group {
         lines.extend(aligned(&self.cells()));
         for (at, column) in self.columns.iter().enumerate().skip(1) {
             let count = |verdict| self.lines.iter().filter(|l| l.cells[at].verdict == verdict).count();
-            let said = [Verdict::Slower, Verdict::Faster, Verdict::Same, Verdict::Unclear, Verdict::Failed, Verdict::Wrong]
-                .into_iter()
-                .map(|v| (count(v), v))
-                .filter(|(count, _)| *count > 0)
-                .map(|(count, v)| format!("{count} {v}"));
+            let said = [
+                Verdict::Slower,
+                Verdict::Faster,
+                Verdict::Same,
+                Verdict::Unclear,
+                Verdict::Failed,
+                Verdict::Wrong,
+            ]
+            .into_iter()
+            .map(|v| (count(v), v))
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, v)| format!("{count} {v}"));
             let said: Vec<String> = said.collect();
             lines.push(format!(
                 "{}: geometric mean of {} {}; {}",

@@ -15,7 +15,10 @@ pub fn html_comparison(comparison: &Comparison) -> String {
     let mut body = format!("<h1>{title}</h1>\n");
     body += &match comparison.regressions() {
         0 => format!("<p>{}</p>\n", badge("good", "no regression beyond noise")),
-        n => format!("<p>{}</p>\n", badge("bad", &format!("{} beyond noise", counted(n, "regression", "regressions")))),
+        n => format!(
+            "<p>{}</p>\n",
+            badge("bad", &format!("{} beyond noise", counted(n, "regression", "regressions")))
+        ),
     };
     for note in &comparison.notes {
         let _ = writeln!(body, "<p class=\"alert\">{}</p>", escaped(note));
@@ -69,10 +72,15 @@ fn of_group(group: &Group) -> String {
         text += "<p>All of these devices compute on the CPU: CPU seconds are compared.</p>\n";
     }
     if !group.changed_kernels.is_empty() {
-        let _ = writeln!(text, "<p>Kernels with other WGSL: {}.</p>", escaped(&group.changed_kernels.join(", ")));
+        let _ =
+            writeln!(text, "<p>Kernels with other WGSL: {}.</p>", escaped(&group.changed_kernels.join(", ")));
     }
     if let Some((svg, caption)) = plot(group) {
-        let _ = writeln!(text, "<div style=\"margin:16px 0\"><figure>{svg}<figcaption>{}</figcaption></figure></div>", escaped(&caption));
+        let _ = writeln!(
+            text,
+            "<div style=\"margin:16px 0\"><figure>{svg}<figcaption>{}</figcaption></figure></div>",
+            escaped(&caption)
+        );
     }
     text + &table(group)
 }
@@ -98,7 +106,11 @@ fn plot(group: &Group) -> Option<(String, String)> {
     let mut svg = Svg::new(WIDTH, bottom + 66.0);
     let frame = Frame { x, y: Log::around([1.0], 0.0, bottom, 6.0)? };
     let none = Axis { name: "", say: &|_| String::new(), at: Some(Vec::new()) };
-    let along = Axis { name: "time as a multiple of the first (to the right: slower)", say: &|r| ratio(Some(r)), at: None };
+    let along = Axis {
+        name: "time as a multiple of the first (to the right: slower)",
+        say: &|r| ratio(Some(r)),
+        at: None,
+    };
     frame.draw(&mut svg, &along, &none);
     svg.line("roof", [x.at(1.0), 6.0], [x.at(1.0), bottom]);
     for (i, line) in lines.iter().enumerate() {
@@ -109,8 +121,13 @@ fn plot(group: &Group) -> Option<(String, String)> {
             mark(&mut svg, &frame, (line, cell), &group.columns[at].label, at - 1, y);
         }
     }
-    let mut legend: Vec<(usize, &str, String)> =
-        group.columns.iter().enumerate().skip(1).map(|(i, c)| ((i - 1) % SERIES, "", c.label.clone())).collect();
+    let mut legend: Vec<(usize, &str, String)> = group
+        .columns
+        .iter()
+        .enumerate()
+        .skip(1)
+        .map(|(i, c)| ((i - 1) % SERIES, "", c.label.clone()))
+        .collect();
     if lines.iter().flat_map(|l| &l.cells).any(|c| c.verdict.is_regression()) {
         legend.push((0, "wrong", "regression".into()));
     }
@@ -157,11 +174,13 @@ fn table(group: &Group) -> String {
     text += "</tr></thead><tbody>\n";
     for line in &group.lines {
         let bad = line.cells.iter().any(|c| c.verdict.is_regression());
-        let _ = write!(text, "<tr{}><th>{}</th>", if bad { " class=\"bad\"" } else { "" }, escaped(&line.name()));
+        let _ =
+            write!(text, "<tr{}><th>{}</th>", if bad { " class=\"bad\"" } else { "" }, escaped(&line.name()));
         for (at, cell) in line.cells.iter().enumerate() {
-            let below = cell.time.and_then(|t| t.interval).map_or_else(String::new, |(low, high)| {
-                between(low.max(0.0), high)
-            });
+            let below = cell
+                .time
+                .and_then(|t| t.interval)
+                .map_or_else(String::new, |(low, high)| between(low.max(0.0), high));
             let seconds = cell.time.map(|t| t.median);
             text += &number_cell("", seconds, &time(seconds), &below);
             if at > 0 {

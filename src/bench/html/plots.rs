@@ -83,7 +83,9 @@ impl Ranges {
                     ranges.speed.push(speed);
                 }
                 ranges.error.extend(speed(device, row).and(positive(row.max_error)));
-                if let Some(limit) = &row.bound_by && !ranges.limits.contains(limit) {
+                if let Some(limit) = &row.bound_by
+                    && !ranges.limits.contains(limit)
+                {
                     ranges.limits.push(limit.clone());
                 }
             }
@@ -111,7 +113,9 @@ impl Ranges {
     }
 
     fn legend(&self, device: &Device) -> Vec<(usize, &'static str, String)> {
-        let has = |limit: Option<&String>| good(device).any(|row| row.bound_by.as_ref() == limit && row.flop.is_some());
+        let has = |limit: Option<&String>| {
+            good(device).any(|row| row.bound_by.as_ref() == limit && row.flop.is_some())
+        };
         let mut entries: Vec<(usize, &'static str, String)> = self
             .limits
             .iter()
@@ -155,7 +159,12 @@ fn name_kernels(svg: &mut Svg, labels: &mut Labels, marks: &[([f64; 2], &Row)]) 
     order.sort_by(|a, b| a.0[1].total_cmp(&b.0[1]));
     for (at, row) in order {
         if !named.contains(&row.kernel.as_str())
-            && labels.write(svg, *at, [EDGES[0] + 2.0, EDGES[1], EDGES[2], EDGES[3]], &shortened(&row.kernel, 28))
+            && labels.write(
+                svg,
+                *at,
+                [EDGES[0] + 2.0, EDGES[1], EDGES[2], EDGES[3]],
+                &shortened(&row.kernel, 28),
+            )
         {
             named.push(&row.kernel);
         }
@@ -167,16 +176,27 @@ pub(super) fn roofline(device: &Device, ranges: &Ranges) -> Option<Figure> {
     let alone = Ranges::of(std::slice::from_ref(device));
     let [left, right, top, bottom] = EDGES;
     let frame = Frame {
-        x: Log::around(shared_or_own(&ranges.intensity, &alone.intensity).iter().copied(), 0.06, left, right)?,
+        x: Log::around(
+            shared_or_own(&ranges.intensity, &alone.intensity).iter().copied(),
+            0.06,
+            left,
+            right,
+        )?,
         y: Log::around(shared_or_own(&ranges.speed, &alone.speed).iter().copied(), 0.07, bottom, top)?,
     };
-    let rows: Vec<([f64; 2], &Row)> =
-        good(device).filter_map(|row| Some((computed(device, row)?, row))).map(|([x, y], row)| (frame.place(x, y), row)).collect();
+    let rows: Vec<([f64; 2], &Row)> = good(device)
+        .filter_map(|row| Some((computed(device, row)?, row)))
+        .map(|([x, y], row)| (frame.place(x, y), row))
+        .collect();
     if rows.is_empty() {
         return None;
     }
     let (mut svg, mut labels) = (Svg::new(WIDTH, HEIGHT), Labels::default());
-    let x = Axis { name: "arithmetic intensity (FLOP per byte of inputs and outputs)", say: &|x| crate::numbers::number(x), at: None };
+    let x = Axis {
+        name: "arithmetic intensity (FLOP per byte of inputs and outputs)",
+        say: &|x| crate::numbers::number(x),
+        at: None,
+    };
     let name = per_second(device);
     let y = Axis { name, say: &|y| prefixed(y, ""), at: None };
     frame.draw(&mut svg, &x, &y);
@@ -231,7 +251,10 @@ fn roofs(svg: &mut Svg, labels: &mut Labels, device: &Device, frame: &Frame) -> 
             let ends = [frame.place(from, from * bytes), frame.place(to, to * bytes)];
             svg.line("roof", ends[0], ends[1]);
             let text = format!("copy {}", prefixed(bytes, &format!("B{unit}")));
-            let at = [(0.6 * ends[0][0] + 0.4 * ends[1][0] - 8.0).max(left + 4.0 + width_of(&text)), 0.6 * ends[0][1] + 0.4 * ends[1][1] - 4.0];
+            let at = [
+                (0.6 * ends[0][0] + 0.4 * ends[1][0] - 8.0).max(left + 4.0 + width_of(&text)),
+                0.6 * ends[0][1] + 0.4 * ends[1][1] - 4.0,
+            ];
             svg.text("rooflabel", at, Anchor::End, &text);
             labels.keep_text(at, Anchor::End, &text);
             labels.keep_line(ends[0], ends[1]);
@@ -329,7 +352,11 @@ pub(super) fn sweep(device: &Device, suite: &Suite, ranges: &Ranges) -> Option<F
         _ => suite.y.as_str(),
     };
     let say_y = |y: f64| if is_time { tidy(&seconds(y)) } else { prefixed(y, "") };
-    frame.draw(&mut svg, &Axis { name: &suite.x, say: &|x| grouped(x), at: Some(sizes) }, &Axis { name, say: &say_y, at: None });
+    frame.draw(
+        &mut svg,
+        &Axis { name: &suite.x, say: &|x| grouped(x), at: Some(sizes) },
+        &Axis { name, say: &say_y, at: None },
+    );
     let mut ends: Vec<(usize, [f64; 2])> = Vec::new();
     for (i, line) in lines.iter().enumerate() {
         let places: Vec<[f64; 2]> = line.iter().map(|[x, y]| frame.place(*x, *y)).collect();
@@ -355,7 +382,11 @@ pub(super) fn sweep(device: &Device, suite: &Suite, ranges: &Ranges) -> Option<F
         caption += " By CPU seconds.";
     }
     if failed > 0 {
-        caption += &format!(" {} failed and {} left out.", crate::words::counted(failed, "point", "points"), crate::words::plural(failed, "is", "are"));
+        caption += &format!(
+            " {} failed and {} left out.",
+            crate::words::counted(failed, "point", "points"),
+            crate::words::plural(failed, "is", "are")
+        );
     }
     let findings = crossings.into_iter().map(|(_, _, told)| told).collect();
     Some(Figure { svg: svg.finish(&suite.title), caption, findings })
@@ -407,10 +438,24 @@ fn crossings(suite: &Suite, lines: &[Vec<[f64; 2]>]) -> Vec<(f64, f64, String)> 
             let t = before / (before - after);
             let x = (a[0].ln() + t * (b[0] / a[0]).ln()).exp();
             let y = (a[2].ln() + t * (b[2] / a[2]).ln()).exp();
-            let told = format!("{name}: faster than {} from about {} {} on", suite.series[exact].name, round(x), suite.x);
+            let told = format!(
+                "{name}: faster than {} from about {} {} on",
+                suite.series[exact].name,
+                round(x),
+                suite.x
+            );
             found.push((x, y, told));
         } else if common.iter().all(|p| p[1] < p[2]) {
-            found.push((0.0, 0.0, format!("{name}: faster at all sizes, {} times at {} {}", crate::numbers::significant(last[2] / last[1], 2), grouped(last[0]), suite.x)));
+            found.push((
+                0.0,
+                0.0,
+                format!(
+                    "{name}: faster at all sizes, {} times at {} {}",
+                    crate::numbers::significant(last[2] / last[1], 2),
+                    grouped(last[0]),
+                    suite.x
+                ),
+            ));
         } else if first[1] >= first[2] && last[1] >= last[2] {
             found.push((0.0, 0.0, format!("{name}: not faster up to {} {}", grouped(last[0]), suite.x)));
         }
@@ -494,9 +539,11 @@ pub(super) fn bars(device: &Device, kernels: &[(&str, Vec<&Row>)], ranges: &Rang
             let series = ranges.colour(row.bound_by.as_ref());
             svg.bar(&format!("bar s{series}"), [from, y], [at(reached) - from, BAR], &tip(device, row));
             let times = device.judged(row);
-            if let Some((low, high)) = times.median.zip(times.p90.zip(times.p10)).and_then(|(m, (p90, p10))| {
-                Some((positive(Some(reached * m / p90))?, positive(Some(reached * m / p10))?))
-            }) {
+            if let Some((low, high)) =
+                times.median.zip(times.p90.zip(times.p10)).and_then(|(m, (p90, p10))| {
+                    Some((positive(Some(reached * m / p90))?, positive(Some(reached * m / p10))?))
+                })
+            {
                 let middle = y + 0.5 * BAR;
                 svg.line("whisker", [at(low), middle], [at(high), middle]);
                 for end in [low, high].into_iter().filter(|x| *x < MOST) {
@@ -528,17 +575,37 @@ mod tests {
     use crate::bench::published::{Point, Series};
 
     fn suite(ways: &[(&str, &[f64])]) -> (Suite, Vec<Vec<[f64; 2]>>) {
-        let point = |(i, y): (usize, &f64)| Point { x: Some(1024.0 * 4_f64.powi(i as i32)), y: Some(*y), cpu: None, max_error: None, failure: None };
-        let series = ways.iter().map(|(name, ys)| Series { name: (*name).into(), points: ys.iter().enumerate().map(point).collect() });
-        let suite = Suite { name: "crossover".into(), title: "t".into(), x: "tokens".into(), y: "seconds".into(), series: series.collect() };
-        let lines = suite.series.iter().map(|s| s.points.iter().filter_map(|p| Some([p.x?, p.y?])).collect()).collect();
+        let point = |(i, y): (usize, &f64)| Point {
+            x: Some(1024.0 * 4_f64.powi(i as i32)),
+            y: Some(*y),
+            cpu: None,
+            max_error: None,
+            failure: None,
+        };
+        let series = ways.iter().map(|(name, ys)| Series {
+            name: (*name).into(),
+            points: ys.iter().enumerate().map(point).collect(),
+        });
+        let suite = Suite {
+            name: "crossover".into(),
+            title: "t".into(),
+            x: "tokens".into(),
+            y: "seconds".into(),
+            series: series.collect(),
+        };
+        let lines = suite
+            .series
+            .iter()
+            .map(|s| s.points.iter().filter_map(|p| Some([p.x?, p.y?])).collect())
+            .collect();
         (suite, lines)
     }
 
     #[test]
     fn crossings_lie_between_the_sizes_where_the_order_changes() {
         // Quadratic against linear, equal at 2048.
-        let (suite, lines) = suite(&[("exact attention", &[1.0, 16.0, 256.0]), ("nystrom", &[2.0, 8.0, 32.0])]);
+        let (suite, lines) =
+            suite(&[("exact attention", &[1.0, 16.0, 256.0]), ("nystrom", &[2.0, 8.0, 32.0])]);
         let found = crossings(&suite, &lines);
         assert_eq!(found.len(), 1);
         assert!((found[0].0 - 2048.0).abs() < 1e-6, "{}", found[0].0);
@@ -547,10 +614,14 @@ mod tests {
 
     #[test]
     fn ways_that_never_cross_are_told_so() {
-        let (suite, lines) = suite(&[("exact", &[1.0, 4.0]), ("fast", &[0.5, 1.0]), ("slow", &[2.0, 8.0]), ("none", &[])]);
+        let (suite, lines) =
+            suite(&[("exact", &[1.0, 4.0]), ("fast", &[0.5, 1.0]), ("slow", &[2.0, 8.0]), ("none", &[])]);
         let told: Vec<String> = crossings(&suite, &lines).into_iter().map(|c| c.2).collect();
         assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].contains("faster at all sizes, 4 times") && told[1].contains("not faster"), "{told:?}");
+        assert!(
+            told[0].contains("faster at all sizes, 4 times") && told[1].contains("not faster"),
+            "{told:?}"
+        );
         let (suite, lines) = self::suite(&[("a", &[1.0]), ("b", &[2.0])]);
         assert!(crossings(&suite, &lines).is_empty(), "nothing is exact");
     }

@@ -18,7 +18,8 @@ pub(super) const FILTER: &str = "<input type=\"search\" hidden=\"hidden\" placeh
 pub(super) fn table(document: &Document) -> String {
     let several = document.devices.len() > 1;
     let any_cpu = document.devices.iter().flat_map(|d| &d.rows).any(|r| r.cpu.median.is_some());
-    let mut text = format!("<h2>All rows</h2>\n{FILTER}<div class=\"scroll\"><table class=\"sortable\"><thead><tr>");
+    let mut text =
+        format!("<h2>All rows</h2>\n{FILTER}<div class=\"scroll\"><table class=\"sortable\"><thead><tr>");
     if several {
         text += &heading("", "device");
     }
@@ -51,7 +52,9 @@ pub(super) fn side_by_side(document: &Document) -> String {
     let key = |row: &Row| (row.kernel.clone(), row.case.clone(), row.asked_variant.clone(), row.tuned);
     let tables: Vec<HashMap<_, &Row>> =
         document.devices.iter().map(|d| d.rows.iter().map(|row| (key(row), row)).collect()).collect();
-    let mut text = format!("<h2>Devices side by side</h2>\n{FILTER}<div class=\"scroll\"><table class=\"sortable\"><thead><tr>");
+    let mut text = format!(
+        "<h2>Devices side by side</h2>\n{FILTER}<div class=\"scroll\"><table class=\"sortable\"><thead><tr>"
+    );
     text += &heading("", "kernel");
     text += &heading("", "case");
     for device in &document.devices {
@@ -63,12 +66,19 @@ pub(super) fn side_by_side(document: &Document) -> String {
         let times: Vec<Option<f64>> = tables
             .iter()
             .zip(&document.devices)
-            .map(|(table, device)| positive(device.judged(table.get(&key).filter(|r| r.failure.is_none())?).median))
+            .map(|(table, device)| {
+                positive(device.judged(table.get(&key).filter(|r| r.failure.is_none())?).median)
+            })
             .collect();
         let least = times.iter().flatten().copied().fold(f64::INFINITY, f64::min);
         let variant = row.asked_variant.as_ref().map_or_else(String::new, |v| format!(" ({v})"));
         let tuned = if row.tuned { " tuned" } else { "" };
-        let _ = write!(text, "<tr><th>{}</th><td>{}</td>", escaped(&row.kernel), escaped(&format!("{}{variant}{tuned}", row.case)));
+        let _ = write!(
+            text,
+            "<tr><th>{}</th><td>{}</td>",
+            escaped(&row.kernel),
+            escaped(&format!("{}{variant}{tuned}", row.case))
+        );
         for (at, (seconds, device)) in times.iter().zip(&document.devices).enumerate() {
             let cpu = if device.computes_on_cpu() && seconds.is_some() { " CPU" } else { "" };
             let multiple = times[0].zip(*seconds).filter(|_| at > 0).map(|(a, b)| b / a);
@@ -96,9 +106,11 @@ fn line(device: &Device, row: &Row, several: bool, any_cpu: bool) -> String {
         }
         (None, true) => String::new(),
     };
-    let variants = if variants.is_empty() { String::new() } else { format!("<small>{}</small>", escaped(&variants)) };
+    let variants =
+        if variants.is_empty() { String::new() } else { format!("<small>{}</small>", escaped(&variants)) };
     let _ = write!(text, "<th>{}{variants}</th><td>{}</td>", escaped(&row.kernel), escaped(&row.case));
-    let range = |times: &Times| times.p10.zip(times.p90).map_or_else(String::new, |(low, high)| between(low, high));
+    let range =
+        |times: &Times| times.p10.zip(times.p90).map_or_else(String::new, |(low, high)| between(low, high));
     text += &number_cell("", row.time.median, &time(row.time.median), &range(&row.time));
     if any_cpu {
         text += &number_cell("", row.cpu.median, &time(row.cpu.median), &range(&row.cpu));
@@ -112,7 +124,12 @@ fn line(device: &Device, row: &Row, several: bool, any_cpu: bool) -> String {
     text += &number_cell("", row.share, &share(row.share), if row.share.is_some() { &by } else { "" });
     let allowed = row.tolerance.map_or_else(String::new, |t| format!("≤ {}", error(Some(t))));
     let class = if row.is_wrong() { "bad" } else { "" };
-    text += &number_cell(class, row.max_error, &error(row.max_error), if row.max_error.is_some() { &allowed } else { "" });
+    text += &number_cell(
+        class,
+        row.max_error,
+        &error(row.max_error),
+        if row.max_error.is_some() { &allowed } else { "" },
+    );
     let first_run = row.first_run.map_or_else(String::new, |s| format!("first {}", time(Some(s))));
     text += &number_cell("", row.compile, &time(row.compile), &first_run);
     text += &number_cell("", row.encode, &time(row.encode), "");

@@ -101,11 +101,18 @@ impl Svg {
             2 => polygon(&[[0.0, -5.0], [4.8, 3.6], [-4.8, 3.6]]),
             _ => polygon(&[[0.0, -5.2], [5.2, 0.0], [0.0, 5.2], [-5.2, 0.0]]),
         };
-        self.push(format_args!("<polygon class=\"{class}\" points=\"{points}\"><title>{tip}</title></polygon>"));
+        self.push(format_args!(
+            "<polygon class=\"{class}\" points=\"{points}\"><title>{tip}</title></polygon>"
+        ));
     }
 
     /// A legend in one or more lines under each other, each filled from the left; where it ends.
-    pub(super) fn legend(&mut self, entries: &[(usize, &str, String)], [left, top]: [f64; 2], right: f64) -> f64 {
+    pub(super) fn legend(
+        &mut self,
+        entries: &[(usize, &str, String)],
+        [left, top]: [f64; 2],
+        right: f64,
+    ) -> f64 {
         let (mut x, mut y) = (left, top);
         for (series, class, name) in entries {
             let name = shortened(name, 40);
@@ -143,7 +150,12 @@ pub(super) struct Log {
 
 impl Log {
     /// Around positive values with a margin of a part of the axis; `None` without any.
-    pub(super) fn around(values: impl IntoIterator<Item = f64>, margin: f64, from: f64, to: f64) -> Option<Self> {
+    pub(super) fn around(
+        values: impl IntoIterator<Item = f64>,
+        margin: f64,
+        from: f64,
+        to: f64,
+    ) -> Option<Self> {
         let mut ends: Option<(f64, f64)> = None;
         for x in values.into_iter().filter(|x| x.is_finite() && *x > 0.0).map(f64::log10) {
             let (low, high) = ends.unwrap_or((x, x));
@@ -177,7 +189,9 @@ impl Log {
         };
         let every = (room / per_decade).ceil().max(1.0) as i32;
         let decades = self.low.floor() as i32..=self.high.ceil() as i32;
-        let all = decades.filter(|d| d.rem_euclid(every) == 0).flat_map(|d| steps.iter().map(move |s| s * 10_f64.powi(d)));
+        let all = decades
+            .filter(|d| d.rem_euclid(every) == 0)
+            .flat_map(|d| steps.iter().map(move |s| s * 10_f64.powi(d)));
         let round: Vec<f64> = all.filter(|x| self.holds(*x)).collect();
         if round.len() > 2 { round } else { self.even_ticks() }
     }
@@ -286,7 +300,13 @@ impl Labels {
     }
 
     /// Writes a text beside a point where nothing else stands, inside of `edges`; whether there was a place.
-    pub(super) fn write(&mut self, svg: &mut Svg, [x, y]: [f64; 2], [left, right, top, bottom]: [f64; 4], text: &str) -> bool {
+    pub(super) fn write(
+        &mut self,
+        svg: &mut Svg,
+        [x, y]: [f64; 2],
+        [left, right, top, bottom]: [f64; 4],
+        text: &str,
+    ) -> bool {
         let places = [
             ([x + 8.0, y + 4.0], Anchor::Start),
             ([x - 8.0, y + 4.0], Anchor::End),
@@ -344,7 +364,11 @@ mod tests {
         let written = (0..20).filter(|_| labels.write(&mut svg, [50.0, 50.0], edges, "matmul")).count();
         assert!((1..=6).contains(&written), "{written}");
         for (i, a) in labels.taken.iter().enumerate() {
-            assert!(labels.taken[i + 1..].iter().all(|b| a[2] < b[0] || a[0] > b[2] || a[3] < b[1] || a[1] > b[3]));
+            assert!(
+                labels.taken[i + 1..]
+                    .iter()
+                    .all(|b| a[2] < b[0] || a[0] > b[2] || a[3] < b[1] || a[1] > b[3])
+            );
         }
     }
 
@@ -354,7 +378,10 @@ mod tests {
         svg.text("label", [0.0, 0.0], Anchor::Start, "</text><script>");
         svg.mark(0, "", [0.0, 0.0], "\"]]><b>");
         let text = svg.finish("a \"quote\"");
-        assert!(!text.contains("<script>") && !text.contains("<b>") && text.contains("&quot;quote&quot;"), "{text}");
+        assert!(
+            !text.contains("<script>") && !text.contains("<b>") && text.contains("&quot;quote&quot;"),
+            "{text}"
+        );
         assert_eq!([power(1e-7), power(3e12)], ["10⁻⁷", "3·10¹²"]);
     }
 }

@@ -11,8 +11,14 @@ pub(super) fn head(title: &str, document: &Document) -> String {
     let system = &document.system;
     let cores = system.cores.map(|n| counted(n as u64, "core", "cores"));
     let memory = system.memory_bytes.map(|b| format!("{} of memory", memory(b)));
-    let machine: Vec<String> = [system.cpu.clone(), cores, memory, system.os.clone(), system.arch.clone()].into_iter().flatten().collect();
-    let commit = document.commit.as_ref().map_or_else(String::new, |c| format!(" ({})", c.chars().take(12).collect::<String>()));
+    let machine: Vec<String> = [system.cpu.clone(), cores, memory, system.os.clone(), system.arch.clone()]
+        .into_iter()
+        .flatten()
+        .collect();
+    let commit = document
+        .commit
+        .as_ref()
+        .map_or_else(String::new, |c| format!(" ({})", c.chars().take(12).collect::<String>()));
     let mut text = format!(
         "<h1>{}</h1>\n<p class=\"sub\">wgattn {}{} · {} · {}</p>\n",
         escaped(title),
@@ -32,7 +38,13 @@ pub(super) fn head(title: &str, document: &Document) -> String {
 
 /// The geometric mean of the shares of bounds that rows reach.
 pub(in crate::bench) fn mean_share(device: &Device) -> Option<f64> {
-    let logs: Vec<f64> = device.rows.iter().filter(|r| r.failure.is_none()).filter_map(|r| positive(r.share)).map(f64::ln).collect();
+    let logs: Vec<f64> = device
+        .rows
+        .iter()
+        .filter(|r| r.failure.is_none())
+        .filter_map(|r| positive(r.share))
+        .map(f64::ln)
+        .collect();
     (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
 }
 
@@ -78,7 +90,8 @@ fn card(device: &Device) -> String {
         None => "<p class=\"sub\">No score: not all reference rows were measured.</p>",
     };
     let place = [("PCI", &device.pci), ("bus", &device.bus)];
-    let place: Vec<String> = place.iter().filter_map(|(name, id)| Some(format!("{name} {}", id.as_ref()?))).collect();
+    let place: Vec<String> =
+        place.iter().filter_map(|(name, id)| Some(format!("{name} {}", id.as_ref()?))).collect();
     let driver = device.driver.as_deref().unwrap_or("driver unknown");
     let place = if place.is_empty() { String::new() } else { format!(" · {}", place.join(", ")) };
     format!(
@@ -110,7 +123,9 @@ pub(super) fn peaks(document: &Document) -> String {
     if document.devices.is_empty() {
         return String::new();
     }
-    let mut text = String::from("<h2>What the devices can do</h2>\n<p>Measured on each device in the same run as the rows.</p>\n");
+    let mut text = String::from(
+        "<h2>What the devices can do</h2>\n<p>Measured on each device in the same run as the rows.</p>\n",
+    );
     text += "<div class=\"scroll fitting\"><table><thead><tr><th>per second</th>";
     for device in &document.devices {
         let _ = write!(text, "<th class=\"n\">{}</th>", escaped(&device_name(device)));
@@ -120,7 +135,9 @@ pub(super) fn peaks(document: &Document) -> String {
         let _ = write!(text, "<tr><th>{words}</th>");
         for device in &document.devices {
             let roof = device.peaks.roofs.get(name).copied().unwrap_or_default();
-            let below = roof.per_cpu_second.map_or_else(String::new, |x| format!("{} per CPU second", prefixed(x, unit)));
+            let below = roof
+                .per_cpu_second
+                .map_or_else(String::new, |x| format!("{} per CPU second", prefixed(x, unit)));
             let told = or_dash(roof.per_second, |x| prefixed(x, &format!("{unit}/s")));
             text += &number_cell("", roof.per_second, &told, &below);
         }
@@ -154,7 +171,10 @@ pub(super) fn kernels(document: &Document) -> String {
     if document.kernels.is_empty() {
         return String::new();
     }
-    let list: String =
-        document.kernels.iter().map(|(name, hash)| format!("{} {}<br />\n", escaped(hash), escaped(name))).collect();
+    let list: String = document
+        .kernels
+        .iter()
+        .map(|(name, hash)| format!("{} {}<br />\n", escaped(hash), escaped(name)))
+        .collect();
     format!("<details><summary>Hashes of the kernels' WGSL</summary><p class=\"mono\">{list}</p></details>\n")
 }

@@ -44,7 +44,8 @@ fn percent(text: &str) -> Result<f64, String> {
 
 /// Reads an exported benchmark, for a comparison or as a baseline.
 pub(super) fn load(path: &Path) -> Result<Value, Failure> {
-    let text = std::fs::read_to_string(path).map_err(|e| Failure(format!("{}: {}", path.display(), told(&e))))?;
+    let text =
+        std::fs::read_to_string(path).map_err(|e| Failure(format!("{}: {}", path.display(), told(&e))))?;
     Ok(published::parse(&path.display().to_string(), &text)?)
 }
 
@@ -55,7 +56,9 @@ fn labels(files: &[PathBuf]) -> Vec<String> {
         .map(|f| f.file_name().map_or_else(|| f.display().to_string(), |n| n.to_string_lossy().into_owned()))
         .collect();
     let is_twice = |name: &String| short.iter().filter(|other| *other == name).count() > 1;
-    let label = |(name, file): (&String, &PathBuf)| if is_twice(name) { file.display().to_string() } else { name.clone() };
+    let label = |(name, file): (&String, &PathBuf)| {
+        if is_twice(name) { file.display().to_string() } else { name.clone() }
+    };
     short.iter().zip(files).map(label).collect()
 }
 

@@ -21,18 +21,19 @@ fn both() -> [(String, Value); 2] {
 }
 
 /// Parses a page as XML and looks for anything that would be fetched, run or broken.
-fn check_page(text: &str) -> Vec<String> {
+fn check_page(text: &str, scripts: usize) -> Vec<String> {
     let options = roxmltree::ParsingOptions { allow_dtd: true, ..roxmltree::ParsingOptions::default() };
     let page = roxmltree::Document::parse_with_options(text, options).unwrap_or_else(|e| panic!("{e}"));
     let named = |name: &str| page.descendants().filter(|n| n.has_tag_name(name)).count();
     assert_eq!(
         (named("script"), named("style"), named("img")),
-        (1, 1, 0),
+        (scripts, 1, 0),
         "no markup comes from the document"
     );
-    for part in
-        ["http://", "https://", "src=\"", "href=", "url(", "@import", "<link", "NaN<", ">inf", ">null"]
-    {
+    for part in [
+        "http://", "https://", "src=\"", "href=", "url(", "@import", "<link", "NaN<", ">inf", ">null",
+        "\u{1b}", "\u{202e}",
+    ] {
         assert!(!text.contains(part), "{part} in the page");
     }
     for node in page.descendants().filter(roxmltree::Node::is_element) {
@@ -50,7 +51,7 @@ fn check_page(text: &str) -> Vec<String> {
 #[test]
 fn reports_are_well_formed_and_need_nothing_else() {
     for name in ["a.json", "b.json"] {
-        let texts = check_page(&html(&document(name)).expect("a report"));
+        let texts = check_page(&html(&document(name)).expect("a report"), 2);
         let has = |part: &str| texts.iter().any(|t| t.contains(part));
         assert!(has("llvmpipe <script>alert(\"x\")</script>"), "{name}: names stand there as text");
         assert!(has("judged by CPU seconds") && has("below timer resolution") && has("<i>odd</i>"), "{name}");
@@ -99,9 +100,55 @@ fn plots_are_there_where_there_is_something_to_plot() {
     value["devices"][0]["suites"] = json!([]);
     let empty = html(&value).expect("a report");
     assert!(!empty.contains("<svg") && empty.contains("<h2>All rows</h2>"));
-    check_page(&empty);
+    check_page(&empty, 2);
     value["devices"] = json!([]);
     assert!(html(&value).expect("a report").contains("No device was measured"));
+}
+
+/// Every number of a document as another one, kernels' times included.
+fn with_numbers(value: &mut Value, other: f64) {
+    match value {
+        Value::Number(_) => *value = json!(other),
+        Value::Array(list) => list.iter_mut().for_each(|v| with_numbers(v, other)),
+        Value::Object(map) => {
+            map.iter_mut().filter(|(key, _)| *key != "version").for_each(|(_, v)| with_numbers(v, other));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn odd_numbers_break_neither_plots_nor_tables() {
+    for other in [0.0, -1.0, 1e-308, 5e-324, 1e18, f64::MAX] {
+        let mut value = document("a.json");
+        with_numbers(&mut value, other);
+        check_page(&html(&value).expect("a report"), 2);
+        markdown(&value).expect("tables");
+        let both = [("a".to_string(), document("a.json")), ("b".to_string(), value)];
+        let comparison = compare(&both, Options::default()).expect("comparable");
+        check_page(&html_comparison(&comparison), 1);
+        let text = comparison.text();
+        assert!(!text.contains(" inf") && !text.contains("NaN"), "{other}: {text}");
+    }
+    // Some huge, some tiny: axes over all that numbers can hold.
+    let mut value = document("a.json");
+    let rows = value["devices"][0]["rows"].as_array_mut().expect("rows");
+    rows[0]["cpu_seconds"] = json!(1e300);
+    rows[1]["cpu_seconds"] = json!(1e-290);
+    rows[1]["bytes"] = json!(1e-300);
+    rows[2]["max_error"] = json!(1e308);
+    check_page(&html(&value).expect("a report"), 2);
+}
+
+#[test]
+fn a_report_holds_its_document() {
+    let mut value = document("a.json");
+    value["devices"][0]["driver"] = json!("</script>\u{1b}[2J\u{202e}\u{ffff}\"]]>");
+    let page = html(&value).expect("a report");
+    check_page(&page, 2);
+    assert_eq!(parse("page.html", &page).expect("the document"), value);
+    let (page, _) = page.rsplit_once("\"rows\"").expect("rows of the document");
+    assert!(parse("page.html", page).expect_err("cut").to_string().contains("cut short"));
 }
 
 #[test]
@@ -146,7 +193,7 @@ fn what_differs_beyond_noise_is_told() {
     );
     assert_eq!(comparison.regressions(), 3);
     assert!(comparison.notes.iter().any(|n| n.contains("b.json") && n.contains("did not come to its end")));
-    let texts = check_page(&html_comparison(&comparison));
+    let texts = check_page(&html_comparison(&comparison), 1);
     assert!(texts.iter().any(|t| t.contains("3 regressions beyond noise")));
     let text = comparison.text();
     assert!(text.contains("SLOWER") && text.contains("FAILS NOW") && text.contains("1e18×"), "{text}");
@@ -205,7 +252,7 @@ fn the_command_writes_a_page_and_refuses_what_is_no_benchmark() {
     let page = folder.join("page.html");
     let output = bench_compare(&["a.json", "b.json", "--html", page.to_str().expect("UTF-8")]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    check_page(&std::fs::read_to_string(&page).expect("the page was written"));
+    check_page(&std::fs::read_to_string(&page).expect("the page was written"), 1);
     let whole = std::fs::read_to_string(path("a.json")).expect("the document");
     let half: String = whole.chars().take(whole.chars().count() / 2).collect();
     let newer = whole.replacen("\"version\": 1", "\"version\": 9", 1);
@@ -225,6 +272,12 @@ fn the_command_writes_a_page_and_refuses_what_is_no_benchmark() {
             "{name}: {errors}"
         );
     }
+    let report = folder.join("report.html");
+    std::fs::write(&report, html(&document("b.json")).expect("a report")).expect("the folder is ours");
+    let output = bench_compare(&["a.json", report.to_str().expect("UTF-8"), "--json"]);
+    let value: Value =
+        serde_json::from_slice(&output.stdout).expect("a report is compared like its document");
+    assert_eq!(value["regressions"], 3);
     let output = bench_compare(&["a.json", "no_such.json"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("no_such.json"), "the missing file is named");
     let output = bench_compare(&["a.json", "b.json", "--html", "a.json"]);

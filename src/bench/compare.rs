@@ -243,7 +243,7 @@ pub fn compare(documents: &[(String, Value)], options: Options) -> Result<Compar
                 let remedy = "nothing was measured in it: name another file first";
                 return Err(Error::value(&first.0, "a device to compare with", "none", remedy));
             }
-            across(first, others, options, &mut notes)
+            across(first, others, options, &mut notes)?
         }
     };
     notes.extend(read.iter().filter(|(_, d)| !d.complete).map(|(name, _)| {
@@ -251,6 +251,14 @@ pub fn compare(documents: &[(String, Value)], options: Options) -> Result<Compar
     }));
     notes.extend(read.iter().skip(1).flat_map(|(name, d)| differing(&read[0], name, d)));
     Ok(Comparison { groups, notes })
+}
+
+/// A run beside an earlier one: what `wgattn bench --baseline FILE` says after its rows.
+///
+/// Errors: as those of [`compare`].
+pub fn against_baseline(name: &str, baseline: &Value, run: &Value, options: Options) -> Result<Comparison> {
+    let both = [(name.to_string(), baseline.clone()), ("this run".to_string(), run.clone())];
+    compare(&both, options)
 }
 
 /// Options that make runs hard to compare.
@@ -301,12 +309,12 @@ fn across(
     others: &[(String, Document)],
     options: Options,
     notes: &mut Vec<String>,
-) -> Vec<Group> {
+) -> Result<Vec<Group>> {
     let pairs: Vec<Vec<Option<usize>>> = others
         .iter()
         .map(|(name, other)| {
             let (pairs, by_order) = pair(&first.1.devices, &other.devices);
-            if by_order && pairs.iter().filter(|p| p.is_some()).count() > 1 {
+            if by_order && (first.1.devices.len() > 1 || other.devices.len() > 1) {
                 notes.push(format!(
                     "{name}: none of its devices is one of {}: they are paired in order",
                     first.0
@@ -330,7 +338,16 @@ fn across(
         }
         group(members, options)
     });
-    groups.collect()
+    // A device that no other document has is in the notes.
+    let groups: Vec<Group> = groups.filter(|g| g.columns.len() > 1).collect();
+    match groups.is_empty() {
+        false => Ok(groups),
+        true => {
+            let what = others.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+            let remedy = "nothing was measured there: export the run again";
+            Err(Error::value(what, format!("a device to compare with those of {}", first.0), "none", remedy))
+        }
+    }
 }
 
 /// For every device of the first list the one of the second that is compared with it, and whether that was decided by their order.
@@ -599,5 +616,11 @@ mod tests {
         let message = compare(&one, Options::default()).expect_err("one device").to_string();
         assert!(message.contains("a.json") && message.contains("--device all"), "{message}");
         assert!(compare(&[], Options::default()).is_err());
+        let empty = json!({ "schema": "wgattn-bench", "version": 1, "devices": [] });
+        let message = against_baseline("a.json", &one[0].1, &empty, Options::default()).expect_err("none");
+        assert!(
+            message.to_string().contains("this run") && message.to_string().contains("a.json"),
+            "{message}"
+        );
     }
 }

@@ -12,7 +12,7 @@ mod system;
 pub use comparison::html_comparison;
 pub(super) use system::{ROOFS, counts, mean_share};
 
-use super::published::{Device, Document};
+use super::published::{DATA_FROM, DATA_TO, Device, Document};
 use super::units::{LONGEST, NONE, shortened};
 use crate::error::Result;
 use crate::words::{counted, plural};
@@ -26,6 +26,7 @@ const SCRIPT: &str = include_str!("html/page.js");
 ///
 /// Errors: [`Error::Value`](crate::Error::Value) for what is no benchmark document of a version that is known here.
 pub fn html(document: &Value) -> Result<String> {
+    let data = embedded(document);
     let document = Document::read("benchmark document", document)?;
     let names: Vec<&str> = document.devices.iter().map(|d| d.name.as_str()).collect();
     let title = match names.as_slice() {
@@ -40,7 +41,29 @@ pub fn html(document: &Value) -> Result<String> {
     body += &system::peaks(&document);
     body += &method(&document);
     body += &system::kernels(&document);
-    Ok(page(&title, &body))
+    Ok(page(&title, &(body + &data)))
+}
+
+/// The document itself, folded into the page: who has the report can compare with it.
+fn embedded(document: &Value) -> String {
+    let mut text = String::new();
+    // All texts of JSON may be written with escapes, and only texts hold these characters.
+    for c in document.to_string().chars() {
+        match c {
+            '<'
+            | '>'
+            | '&'
+            | '\u{7f}'..='\u{9f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}'
+            | '\u{fffe}'
+            | '\u{ffff}' => {
+                text += &format!("\\u{:04x}", u32::from(c));
+            }
+            c => text.push(c),
+        }
+    }
+    format!("{DATA_FROM}{text}{DATA_TO}\n")
 }
 
 /// A whole page around its body.

@@ -12,6 +12,10 @@ pub const SCHEMA: &str = "wgattn-bench";
 /// The latest version of the schema that is understood here.
 pub const VERSION: u64 = 1;
 
+/// What stands before and behind the document inside of an HTML report.
+pub(super) const DATA_FROM: &str = "<script type=\"application/json\" id=\"wgattn-bench\">";
+pub(super) const DATA_TO: &str = "</script>";
+
 /// A whole document.
 #[derive(Clone, Debug)]
 pub struct Document {
@@ -305,10 +309,12 @@ fn check(name: &str, value: &Value) -> Result<()> {
     }
 }
 
-/// Reads the text of a file as a benchmark document, and checks what it calls itself.
+/// Reads the text of a file as a benchmark document, and checks what it calls itself. An HTML report holds its document.
 ///
 /// Errors: [`Error::Value`] for text that is no JSON or ends too early, another schema, or a newer version.
 pub fn parse(name: &str, text: &str) -> Result<Value> {
+    let held = text.split_once(DATA_FROM).map(|(_, rest)| rest);
+    let text = held.map_or(text, |rest| rest.split_once(DATA_TO).map_or(rest, |(data, _)| data));
     let value: Value = serde_json::from_str(text).map_err(|e| {
         let place = format!("line {}, column {}", e.line(), e.column());
         if text.trim().is_empty() {

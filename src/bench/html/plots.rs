@@ -226,29 +226,31 @@ pub(super) fn roofline(device: &Device, ranges: &Ranges) -> Option<Figure> {
 
 /// Draws the roofs of arithmetic and memory; what is to be said of them.
 fn roofs(svg: &mut Svg, labels: &mut Labels, device: &Device, frame: &Frame) -> String {
-    let [left, right, top, bottom] = frame.edges();
-    let [low, high] = frame.x.ends();
+    let [left, right, ..] = frame.edges();
+    // In logarithms, where no product of theirs is too large or too small for a number.
+    let [low, high] = frame.x.logs();
     let (flop, bytes) = (device.roof("flop"), device.roof("bytes"));
-    let ridge = flop.zip(bytes).map(|(f, b)| f / b);
+    let ridge = flop.zip(bytes).map(|(f, b)| f.log10() - b.log10());
     let unit = if device.computes_on_cpu() { "/CPU s" } else { "/s" };
     let mut told = Vec::new();
     if let Some(flop) = flop {
         let from = ridge.map_or(low, |r| r.clamp(low, high));
-        let y = frame.y.at(flop);
-        svg.line("roof", [frame.x.at(from), y], [right, y]);
+        let (x, y) = (frame.x.at_log(from), frame.y.at(flop));
+        svg.line("roof", [x, y], [right, y]);
         let text = format!("fused multiply-adds {}", prefixed(flop, &format!("FLOP{unit}")));
         svg.text("rooflabel", [right - 4.0, y - 6.0], Anchor::End, &text);
         labels.keep_text([right - 4.0, y - 6.0], Anchor::End, &text);
-        labels.keep_line([frame.x.at(from), y], [right, y]);
+        labels.keep_line([x, y], [right, y]);
         told.push("fused multiply-adds");
     }
     if let Some(bytes) = bytes {
         // From where it enters the picture to the ridge.
-        let [floor, ceiling] = frame.y.ends();
-        let from = low.max(floor / bytes);
-        let to = ridge.unwrap_or(high).min(high).min(ceiling / bytes);
+        let [floor, ceiling] = frame.y.logs();
+        let slope = bytes.log10();
+        let from = low.max(floor - slope);
+        let to = ridge.unwrap_or(high).min(high).min(ceiling - slope);
         if from < to {
-            let ends = [frame.place(from, from * bytes), frame.place(to, to * bytes)];
+            let ends = [from, to].map(|x| [frame.x.at_log(x), frame.y.at_log(x + slope)]);
             svg.line("roof", ends[0], ends[1]);
             let text = format!("copy {}", prefixed(bytes, &format!("B{unit}")));
             let at = [
@@ -261,7 +263,6 @@ fn roofs(svg: &mut Svg, labels: &mut Labels, device: &Device, frame: &Frame) -> 
         }
         told.push("a streaming copy");
     }
-    debug_assert!(top < bottom, "a plot has a height");
     match told.as_slice() {
         [] => "The device's own roofs were not measured.".into(),
         some => format!("Roofs: {}, measured on this device in the same run.", some.join(" and ")),

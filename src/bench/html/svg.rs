@@ -168,7 +168,17 @@ impl Log {
     }
 
     pub(super) fn at(&self, x: f64) -> f64 {
-        self.from + (x.log10() - self.low) / (self.high - self.low) * (self.to - self.from)
+        self.at_log(x.log10())
+    }
+
+    /// The place of a power of ten.
+    pub(super) fn at_log(&self, power: f64) -> f64 {
+        self.from + (power - self.low) / (self.high - self.low) * (self.to - self.from)
+    }
+
+    /// The ends as powers of ten.
+    pub(super) fn logs(&self) -> [f64; 2] {
+        [self.low, self.high]
     }
 
     pub(super) fn holds(&self, x: f64) -> bool {

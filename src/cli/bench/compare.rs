@@ -19,9 +19,9 @@ pub(super) enum Command {
 /// Arguments of `wgattn bench compare`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Documents that `wgattn bench --export FILE.json` wrote; the others are compared with the first. A single one: its devices with each
+    /// What `wgattn bench --export` wrote, .json or .html; the others are compared with the first. A single one: its devices with each
     /// other
-    #[arg(required = true, value_name = "FILE.json")]
+    #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Print JSON
     #[arg(long)]

@@ -92,7 +92,7 @@ fn escaped(text: &str) -> String {
             '\t' | '\n' => out.push(c),
             c if c.is_control() => out.push('\u{fffd}'),
             '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}' => {
-                out.push('\u{fffd}')
+                out.push('\u{fffd}');
             }
             c => out.push(c),
         }

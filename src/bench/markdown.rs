@@ -36,7 +36,7 @@ fn plain(text: &str) -> String {
             '@' => out.push_str("&#64;"),
             '\n' | '\r' | '\t' => out.push(' '),
             c if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
-                out.push('\u{fffd}')
+                out.push('\u{fffd}');
             }
             c => out.push(c),
         }

@@ -149,7 +149,7 @@ pub struct Row {
     pub first_run: Option<f64>,
     /// Floating-point operations of one run.
     pub flop: Option<f64>,
-    /// Bytes of inputs and outputs of one run.
+    /// Bytes that one run must move at least.
     pub bytes: Option<f64>,
     /// Exponentials of one run.
     pub exp: Option<f64>,

@@ -119,7 +119,7 @@ fn aligned(rows: &[Vec<String>]) -> Vec<String> {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
-    let is_words = |at: usize| at == 0 || (at > 1 && (at - 1) % 3 == 0);
+    let is_words = |at: usize| at == 0 || (at > 1 && (at - 1).is_multiple_of(3));
     let line = |row: &Vec<String>| {
         let cells = row.iter().enumerate().map(|(at, text)| {
             let gap = " ".repeat(widths[at] - text.chars().count());

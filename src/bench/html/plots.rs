@@ -193,7 +193,7 @@ pub(super) fn roofline(device: &Device, ranges: &Ranges) -> Option<Figure> {
     }
     let (mut svg, mut labels) = (Svg::new(WIDTH, HEIGHT), Labels::default());
     let x = Axis {
-        name: "arithmetic intensity (FLOP per byte of inputs and outputs)",
+        name: "arithmetic intensity (FLOP per byte that must move)",
         say: &|x| crate::numbers::number(x),
         at: None,
     };

@@ -2,7 +2,9 @@
 
 use super::{badge, device_name, escaped, number_cell};
 use crate::bench::published::{Device, Document, Row, Times, positive};
-use crate::bench::units::{NONE, between, error, or_dash, prefixed, ratio, share, time, work_rate};
+use crate::bench::units::{
+    NONE, between, error, or_dash, prefixed, ratio, share, shortened, time, work_rate,
+};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
@@ -95,7 +97,19 @@ fn line(device: &Device, row: &Row, several: bool, any_cpu: bool) -> String {
     let bad = row.failure.is_some() || row.is_wrong();
     let mut text = String::from(if bad { "<tr class=\"bad\">" } else { "<tr>" });
     if several {
-        let _ = write!(text, "<td>{}</td>", escaped(&device_name(device)));
+        let _ = write!(
+            text,
+            "<td>{}<small>{}</small></td>",
+            escaped(&shortened(&device.name, 30)),
+            escaped(
+                &[Some(&device.backend), device.bus.as_ref()]
+                    .into_iter()
+                    .flatten()
+                    .cloned()
+                    .collect::<Vec<_>>()
+                    .join(" · ")
+            )
+        );
     }
     let variants = match (&row.asked_variant, row.variants.is_empty()) {
         (Some(asked), _) => format!("held to {asked}"),

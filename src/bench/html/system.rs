@@ -143,7 +143,8 @@ pub(super) fn peaks(document: &Document) -> String {
         }
         text += "</tr>\n";
     }
-    let lines: [(&str, fn(&Device) -> String); 7] = [
+    type Told = fn(&Device) -> String;
+    let lines: [(&str, Told); 7] = [
         ("an empty dispatch", |d| time(d.peaks.dispatch)),
         ("an empty submission", |d| time(d.peaks.submit)),
         ("the copy streams from", |d| or_dash(d.peaks.memory_from, memory)),

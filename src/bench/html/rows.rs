@@ -27,6 +27,8 @@ pub(super) fn table(document: &Document) -> String {
     }
     text += &heading("", "kernel");
     text += &heading("", "case");
+    // Before the numbers, where no narrow window hides them.
+    text += &heading("", "remarks");
     text += &heading("n", "time");
     if any_cpu {
         text += &heading("n", "CPU time");
@@ -34,7 +36,6 @@ pub(super) fn table(document: &Document) -> String {
     for name in ["rate", "of the bound", "error", "compile", "encode", "runs"] {
         text += &heading("n", name);
     }
-    text += &heading("", "remarks");
     text += "</tr></thead><tbody>\n";
     for device in &document.devices {
         for row in &device.rows {
@@ -99,8 +100,9 @@ fn line(device: &Device, row: &Row, several: bool, any_cpu: bool) -> String {
     if several {
         let _ = write!(
             text,
-            "<td>{}<small>{}</small></td>",
-            escaped(&shortened(&device.name, 30)),
+            "<td class=\"whole\" title=\"{}\">{}<small>{}</small></td>",
+            escaped(&device.name),
+            escaped(&shortened(&device.name, 20)),
             escaped(
                 &[Some(&device.backend), device.bus.as_ref()]
                     .into_iter()
@@ -123,6 +125,7 @@ fn line(device: &Device, row: &Row, several: bool, any_cpu: bool) -> String {
     let variants =
         if variants.is_empty() { String::new() } else { format!("<small>{}</small>", escaped(&variants)) };
     let _ = write!(text, "<th>{}{variants}</th><td>{}</td>", escaped(&row.kernel), escaped(&row.case));
+    text += &format!("<td class=\"words\">{}</td>", remarks(row, device.computes_on_cpu()));
     let range =
         |times: &Times| times.p10.zip(times.p90).map_or_else(String::new, |(low, high)| between(low, high));
     text += &number_cell("", row.time.median, &time(row.time.median), &range(&row.time));
@@ -148,8 +151,7 @@ fn line(device: &Device, row: &Row, several: bool, any_cpu: bool) -> String {
     text += &number_cell("", row.compile, &time(row.compile), &first_run);
     text += &number_cell("", row.encode, &time(row.encode), "");
     text += &number_cell("", row.samples, &or_dash(row.samples, |n| format!("{n:.0}")), "");
-    text += &format!("<td class=\"words\">{}</td></tr>\n", remarks(row, device.computes_on_cpu()));
-    text
+    text + "</tr>\n"
 }
 
 /// Flags as badges, and why a row failed.

@@ -155,6 +155,8 @@ pub struct Cell {
     pub ratio: Option<f64>,
     /// Largest error against the f64 reference.
     pub max_error: Option<f64>,
+    /// Whether the error is above the tolerance.
+    pub wrong: bool,
     /// Whether the error is more than twice that of the first, and more than rounding.
     pub error_grew: bool,
     /// Whether the kernel's WGSL is another one than in the first.
@@ -435,7 +437,7 @@ fn group(members: Vec<(String, &Document, &Device)>, options: Options) -> Group 
 impl Line {
     /// Whether a column's ratio belongs into the mean: a fast wrong result is no gain.
     fn counts(&self, at: usize) -> bool {
-        !matches!(self.cells[at].verdict, Verdict::Wrong | Verdict::Failed)
+        ![0, at].iter().any(|at| self.cells[*at].wrong)
     }
 
     /// What people call it: `matmul/512x512x512 (tile64, tuned)`.
@@ -460,6 +462,7 @@ fn cell(first: Option<&Row>, other: Option<&Row>, by_cpu: bool, least: f64) -> C
         time,
         ratio: None,
         max_error: other.and_then(|row| row.max_error),
+        wrong: other.is_some_and(Row::is_wrong),
         error_grew: false,
         kernel_changed: false,
         failure: other.and_then(|row| row.failure.clone()),
@@ -583,6 +586,10 @@ mod tests {
         let (cell, all) = second_cell(ok(), of_rows(&[row(0.1, 1e-3, None)], "aa"));
         assert_eq!((cell.verdict, cell.error_grew), (Verdict::Wrong, true));
         assert_eq!(all.groups[0].columns[1].geometric_mean, None, "a fast wrong row is no gain");
+        let wrong = || of_rows(&[row(1.0, 1e-3, None)], "aa");
+        let (cell, all) = second_cell(wrong(), wrong());
+        assert_eq!((cell.verdict, cell.wrong), (Verdict::Same, true), "as wrong as before");
+        assert_eq!(all.groups[0].columns[1].compared, 0);
         let (cell, _) = second_cell(of_rows(&[row(1.0, 1e-7, Some("lost"))], "aa"), ok());
         assert_eq!((cell.verdict, cell.ratio), (Verdict::Recovered, None));
         let (cell, all) = second_cell(ok(), of_rows(&[], "aa"));

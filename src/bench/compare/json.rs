@@ -66,6 +66,7 @@ fn cell(cell: &Cell) -> Value {
         "verdict": cell.verdict.to_string(),
         "regression": cell.verdict.is_regression(),
         "max_error": cell.max_error,
+        "wrong": cell.wrong,
         "error_grew": cell.error_grew,
         "kernel_changed": cell.kernel_changed,
         "failure": cell.failure,

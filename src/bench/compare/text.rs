@@ -29,6 +29,9 @@ pub(in crate::bench) fn remark(cell: &Cell) -> String {
             other => other.to_string(),
         });
     }
+    if cell.wrong && cell.verdict != Verdict::Wrong {
+        words.push("wrong".into());
+    }
     if cell.error_grew && cell.verdict != Verdict::Wrong {
         words.push(format!("error grew to {}", error(cell.max_error)));
     }

@@ -211,6 +211,9 @@ fn verdict(cell: &Cell) -> String {
         _ => "",
     };
     let mut text = badge(class, &cell.verdict.to_string());
+    if cell.wrong && cell.verdict != Verdict::Wrong {
+        text += &badge("bad", "wrong");
+    }
     if cell.error_grew {
         text += &badge("warn", &format!("error grew to {}", error(cell.max_error)));
     }

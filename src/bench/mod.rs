@@ -4,15 +4,22 @@
 //! second, words loaded by path, the share of the device's own peaks (measured in the same run by the `probe` kernels),
 //! and the largest error against the f64 reference: a fast wrong kernel shows.
 
+pub mod compare;
+mod html;
+mod markdown;
 mod masked;
 mod measure;
 mod operators;
 mod peaks;
 pub mod positions;
+pub mod published;
 mod report;
 mod scaling;
 mod stats;
+mod units;
 
+pub use html::{html, html_comparison};
+pub use markdown::markdown;
 pub use masked::{LARGE, MaskedPoint, fourier_slope};
 pub use measure::{Checked, Measured, Options, StepWork, Words, largest_error, measure};
 pub use operators::{OperatorPoint, Timed, product};

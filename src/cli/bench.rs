@@ -1,5 +1,6 @@
 //! `wgattn bench`: times kernels as users run them, beside the device's own peaks and the error against f64.
 
+mod compare;
 mod graphs;
 mod positions;
 
@@ -17,7 +18,10 @@ use std::path::PathBuf;
 
 /// Arguments of `wgattn bench`.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(super) struct Args {
+    #[command(subcommand)]
+    other: Option<compare::Command>,
     /// Part of a kernel's name (`probe` for the probes themselves), `scaling` for time and memory of Nyström attention over tokens,
     /// `masked` for both ways of masked attention over tokens, `graph` for masks on graphs and trees, or `position` for position codes
     filter: Option<String>,
@@ -79,6 +83,9 @@ fn refuse(args: &Args, what: &str, tokens: bool) -> Outcome {
 
 /// Runs the subcommand.
 pub(super) fn run(args: &Args) -> Outcome {
+    if let Some(compare::Command::Compare(args)) = &args.other {
+        return compare::run(args);
+    }
     if args.filter.as_deref() == Some("scaling") {
         refuse(args, "scaling", false)?;
         return scaling(args);

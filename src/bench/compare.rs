@@ -1,0 +1,633 @@
+//! Benchmark documents side by side: the same row on several machines, devices or days, as ratios to the first.
+//!
+//! A difference counts only beyond noise ([`judge`]); what ran in one document alone, failed, became less exact, or runs other WGSL than
+//! before is told as well. Processor seconds are compared where all devices of a group compute on the CPU, clock time otherwise.
+
+mod json;
+mod text;
+
+use super::published::{Device, Document, Row, Times, positive};
+use crate::error::{Error, Result};
+use serde_json::Value;
+
+/// How a difference is told from noise, for readers of reports.
+pub const RULE: &str = "A row counts as slower or faster only if the intervals of both runs are apart and the medians differ by the least \
+    change: 5 %, or 15 % for processor seconds of devices that compute on the CPU, where two runs of one program differ as much. An \
+    interval reaches from p10 to p90 of the runs, and at least three deviations (1.4826 times the median absolute deviation, where known) to both \
+    sides of the median; fewer than five runs give none, and such a row is unclear.";
+
+/// Least change of a median that counts, where the device keeps its own time.
+pub const LEAST_CHANGE: f64 = 0.05;
+/// The same for processor seconds, which two runs of one program on a shared machine give within 15 %.
+pub const LEAST_CPU_CHANGE: f64 = 0.15;
+/// Runs from which p10 and p90 mean something.
+const LEAST_RUNS: f64 = 5.0;
+/// Standard deviations that an interval reaches to both sides at least.
+const DEVIATIONS: f64 = 3.0;
+/// Standard deviations in a median absolute deviation, of normal noise.
+const OF_MAD: f64 = 1.4826;
+/// Errors below a tenth of the tolerance, or this where there is none, are rounding: they vary with the order of sums.
+const ROUNDING: f64 = 1e-6;
+
+/// What a comparison is to look for.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Options {
+    /// Least change of a median that counts, as a share; [`LEAST_CHANGE`] or [`LEAST_CPU_CHANGE`] if not given.
+    pub least: Option<f64>,
+}
+
+/// A time with the interval in which runs lie.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// The middle, above 0.
+    pub median: f64,
+    /// Lower and upper end, where enough runs tell it.
+    pub interval: Option<(f64, f64)>,
+}
+
+impl Spread {
+    /// Of the times of a row; `None` where there is no median.
+    pub fn of(times: Times, runs: Option<f64>) -> Option<Self> {
+        let median = positive(times.median)?;
+        let enough = runs.is_some_and(|n| n >= LEAST_RUNS);
+        let ends = times.p10.zip(times.p90);
+        let reach = times.mad.map(|mad| DEVIATIONS * OF_MAD * mad.abs());
+        let by_mad = reach.map(|reach| (median - reach, median + reach));
+        let interval = match (ends, by_mad) {
+            (Some((low, high)), Some((least, most))) => Some((low.min(least), high.max(most))),
+            (ends, by_mad) => ends.or(by_mad),
+        };
+        let interval = interval.map(|(low, high)| (low.min(median), high.max(median)));
+        Some(Self { median, interval: interval.filter(|_| enough) })
+    }
+}
+
+/// What became of a row against the first document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// It is the first.
+    First,
+    /// Within noise.
+    Same,
+    /// Beyond noise.
+    Faster,
+    /// Beyond noise: a regression.
+    Slower,
+    /// Both ran, but too few runs tell the noise.
+    Unclear,
+    /// One of the two has no time to compare.
+    Unmeasured,
+    /// Failed here and not in the first: a regression.
+    Failed,
+    /// Its error is above its tolerance here and was not in the first: a regression.
+    Wrong,
+    /// Failed in the first and runs here.
+    Recovered,
+    /// Failed in both.
+    FailedInBoth,
+    /// Only in the first.
+    Missing,
+    /// Not in the first.
+    New,
+}
+
+impl Verdict {
+    /// Whether this is worse than the first beyond doubt.
+    pub fn is_regression(self) -> bool {
+        matches!(self, Self::Slower | Self::Failed | Self::Wrong)
+    }
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::First => "first",
+            Self::Same => "within noise",
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::Unclear => "unclear",
+            Self::Unmeasured => "not measured",
+            Self::Failed => "fails now",
+            Self::Wrong => "wrong now",
+            Self::Recovered => "runs now",
+            Self::FailedInBoth => "fails in both",
+            Self::Missing => "not run",
+            Self::New => "only here",
+        })
+    }
+}
+
+/// Slower, faster, the same or unclear, by the [`RULE`]; `least` is the least change that counts, as a share.
+pub fn judge(first: Spread, other: Spread, least: f64) -> Verdict {
+    let (Some(a), Some(b)) = (first.interval, other.interval) else { return Verdict::Unclear };
+    let ratio = other.median / first.median;
+    match () {
+        () if b.0 > a.1 && ratio >= 1.0 + least => Verdict::Slower,
+        () if b.1 < a.0 && ratio <= 1.0 / (1.0 + least) => Verdict::Faster,
+        () => Verdict::Same,
+    }
+}
+
+/// A device of a document.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// What tells it from the other columns: the name of its file, or of the device within one file.
+    pub label: String,
+    /// The document's program, commit and date.
+    pub run: [String; 3],
+    /// The device without its rows.
+    pub device: Device,
+    /// Geometric mean of the ratios of rows that ran rightly in both.
+    pub geometric_mean: Option<f64>,
+    /// Rows in that mean.
+    pub compared: usize,
+}
+
+/// One row in one document.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// Against the first.
+    pub verdict: Verdict,
+    /// Time that was compared.
+    pub time: Option<Spread>,
+    /// Time over that of the first.
+    pub ratio: Option<f64>,
+    /// Largest error against the f64 reference.
+    pub max_error: Option<f64>,
+    /// Whether the error is above the tolerance.
+    pub wrong: bool,
+    /// Whether the error is more than twice that of the first, and more than rounding.
+    pub error_grew: bool,
+    /// Whether the kernel's WGSL is another one than in the first.
+    pub kernel_changed: bool,
+    /// Why there is no time.
+    pub failure: Option<String>,
+}
+
+/// A row in all documents.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Kernel.
+    pub kernel: String,
+    /// Case of the kernel.
+    pub case: String,
+    /// Variant asked for.
+    pub variant: Option<String>,
+    /// Whether its tiles were searched for.
+    pub tuned: bool,
+    /// One per column of the group.
+    pub cells: Vec<Cell>,
+}
+
+/// Devices that are compared with each other.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// The first is what the others are compared with.
+    pub columns: Vec<Column>,
+    /// Whether processor seconds are compared.
+    pub by_cpu: bool,
+    /// The least change that counts.
+    pub least: f64,
+    /// Rows of the first, then those that only others have.
+    pub lines: Vec<Line>,
+    /// Kernels whose WGSL is not the same in all columns.
+    pub changed_kernels: Vec<String>,
+}
+
+/// All of it.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// One per device of the first document.
+    pub groups: Vec<Group>,
+    /// What else the reader should know: other options, unfinished runs, devices without a counterpart.
+    pub notes: Vec<String>,
+}
+
+impl Comparison {
+    /// Rows that are worse than in the first document beyond doubt.
+    pub fn regressions(&self) -> usize {
+        let cells = self.groups.iter().flat_map(|g| &g.lines).flat_map(|l| &l.cells);
+        cells.filter(|c| c.verdict.is_regression()).count()
+    }
+}
+
+/// What tells rows apart: kernel, case, variant asked for, tuned, and the how-manieth of these it is.
+type Key<'a> = (&'a str, &'a str, Option<&'a str>, bool, usize);
+
+fn keyed(device: &Device) -> Vec<(Key<'_>, &Row)> {
+    let mut keyed: Vec<(Key<'_>, &Row)> = Vec::new();
+    let mut seen = std::collections::HashMap::new();
+    for row in &device.rows {
+        let same = (row.kernel.as_str(), row.case.as_str(), row.asked_variant.as_deref(), row.tuned);
+        let count = seen.entry(same).or_insert(0_usize);
+        keyed.push(((same.0, same.1, same.2, same.3, *count), row));
+        *count += 1;
+    }
+    keyed
+}
+
+/// Documents side by side. Two or more: every device of the first with its counterpart in the others. One: its devices with each
+/// other.
+///
+/// Errors: [`Error::Value`] for a document that cannot be read, for none, and for one with a single device.
+pub fn compare(documents: &[(String, Value)], options: Options) -> Result<Comparison> {
+    let read: Vec<(String, Document)> = documents
+        .iter()
+        .map(|(name, value)| Ok((name.clone(), Document::read(name, value)?)))
+        .collect::<Result<_>>()?;
+    let mut notes = Vec::new();
+    let groups = match read.as_slice() {
+        [] => return Err(Error::value("compare", "documents", "none", "name two or more")),
+        [(name, one)] => vec![within(name, one, options)?],
+        [first, others @ ..] => {
+            if first.1.devices.is_empty() {
+                let remedy = "nothing was measured in it: name another file first";
+                return Err(Error::value(&first.0, "a device to compare with", "none", remedy));
+            }
+            across(first, others, options, &mut notes)?
+        }
+    };
+    notes.extend(read.iter().filter(|(_, d)| !d.complete).map(|(name, _)| {
+        format!("{name}: the run did not come to its end; rows that it lacks are told as not run")
+    }));
+    notes.extend(read.iter().skip(1).flat_map(|(name, d)| differing(&read[0], name, d)));
+    Ok(Comparison { groups, notes })
+}
+
+/// A run beside an earlier one: what `wgattn bench --baseline FILE` says after its rows.
+///
+/// Errors: as those of [`compare`].
+pub fn against_baseline(name: &str, baseline: &Value, run: &Value, options: Options) -> Result<Comparison> {
+    let both = [(name.to_string(), baseline.clone()), ("this run".to_string(), run.clone())];
+    compare(&both, options)
+}
+
+/// Options that make runs hard to compare.
+fn differing(first: &(String, Document), name: &str, other: &Document) -> Vec<String> {
+    let say = |key: &&str| {
+        let told = |d: &Document| d.options.get(*key).map_or_else(|| "unknown".into(), ToString::to_string);
+        let (a, b) = (told(&first.1), told(other));
+        (a != b).then(|| format!("{name}: `{key}` was {b}, in {} {a}", first.0))
+    };
+    ["quick", "seconds", "runs", "max_dispatch_ms"].iter().filter_map(say).collect()
+}
+
+fn column(label: String, document: &Document, device: &Device) -> Column {
+    Column {
+        label,
+        run: [
+            document.program.clone(),
+            document.commit.clone().unwrap_or_else(|| "unknown".into()),
+            document.date.clone(),
+        ],
+        device: Device { rows: Vec::new(), suites: Vec::new(), ..device.clone() },
+        geometric_mean: None,
+        compared: 0,
+    }
+}
+
+fn within(name: &str, document: &Document, options: Options) -> Result<Group> {
+    if document.devices.len() < 2 {
+        let got = crate::words::counted(document.devices.len(), "device", "devices");
+        let remedy = "name a second file, or measure with `--device all`";
+        return Err(Error::value(name, "two or more devices, as it is the only file", got, remedy));
+    }
+    let members = document.devices.iter().map(|device| {
+        let twins =
+            document.devices.iter().filter(|d| (&d.name, &d.backend) == (&device.name, &device.backend));
+        let place = match (twins.count(), &device.bus, device.index) {
+            (0 | 1, ..) => String::new(),
+            (_, Some(bus), _) => format!(" at {bus}"),
+            (_, None, index) => index.map_or_else(String::new, |i| format!(" #{i}")),
+        };
+        (format!("{} · {}{place}", device.name, device.backend), document, device)
+    });
+    Ok(group(members.collect(), options))
+}
+
+fn across(
+    first: &(String, Document),
+    others: &[(String, Document)],
+    options: Options,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Group>> {
+    let pairs: Vec<Vec<Option<usize>>> = others
+        .iter()
+        .map(|(name, other)| {
+            let (pairs, by_order) = pair(&first.1.devices, &other.devices);
+            if by_order && (first.1.devices.len() > 1 || other.devices.len() > 1) {
+                notes.push(format!(
+                    "{name}: none of its devices is one of {}: they are paired in order",
+                    first.0
+                ));
+            }
+            for (at, device) in other.devices.iter().enumerate() {
+                if !pairs.contains(&Some(at)) {
+                    notes.push(format!("{name}: {} ({}) is only here", device.name, device.backend));
+                }
+            }
+            for (device, _) in first.1.devices.iter().zip(&pairs).filter(|(_, p)| p.is_none()) {
+                notes.push(format!("{name}: has no {} ({})", device.name, device.backend));
+            }
+            pairs
+        })
+        .collect();
+    let groups = first.1.devices.iter().enumerate().map(|(at, device)| {
+        let mut members = vec![(first.0.clone(), &first.1, device)];
+        for ((name, other), pairs) in others.iter().zip(&pairs) {
+            members.extend(pairs[at].map(|at| (name.clone(), other, &other.devices[at])));
+        }
+        group(members, options)
+    });
+    // A device that no other document has is in the notes.
+    let groups: Vec<Group> = groups.filter(|g| g.columns.len() > 1).collect();
+    match groups.is_empty() {
+        false => Ok(groups),
+        true => {
+            let what = others.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+            let remedy = "nothing was measured there: export the run again";
+            Err(Error::value(what, format!("a device to compare with those of {}", first.0), "none", remedy))
+        }
+    }
+}
+
+/// For every device of the first list the one of the second that is compared with it, and whether that was decided by their order.
+///
+/// Where both have one, these two; otherwise by name and backend, equal cards by their place on the bus; where no name agrees, in order.
+fn pair(first: &[Device], other: &[Device]) -> (Vec<Option<usize>>, bool) {
+    let in_order = || (0..first.len()).map(|i| (i < other.len()).then_some(i)).collect();
+    if first.len() == 1 && other.len() == 1 {
+        return (in_order(), true);
+    }
+    let mut taken = vec![false; other.len()];
+    let mut pairs = vec![None; first.len()];
+    for same_bus in [true, false] {
+        for (device, found) in first.iter().zip(&mut pairs).filter(|(_, p)| p.is_none()) {
+            let is_it = |(at, d): &(usize, &Device)| {
+                !taken[*at]
+                    && (&d.name, &d.backend) == (&device.name, &device.backend)
+                    && (!same_bus || (d.bus.is_some() && d.bus == device.bus))
+            };
+            *found = other.iter().enumerate().find(is_it).map(|(at, _)| at);
+            if let Some(at) = *found {
+                taken[at] = true;
+            }
+        }
+    }
+    if pairs.iter().all(Option::is_none) { (in_order(), true) } else { (pairs, false) }
+}
+
+fn group(members: Vec<(String, &Document, &Device)>, options: Options) -> Group {
+    let by_cpu = members.iter().all(|(_, _, device)| device.computes_on_cpu());
+    let least = options.least.unwrap_or(if by_cpu { LEAST_CPU_CHANGE } else { LEAST_CHANGE });
+    let rows: Vec<Vec<(Key<'_>, &Row)>> = members.iter().map(|(_, _, device)| keyed(device)).collect();
+    let mut keys: Vec<Key<'_>> = Vec::new();
+    let mut known = std::collections::HashSet::new();
+    for (key, _) in rows.iter().flatten() {
+        if known.insert(*key) {
+            keys.push(*key);
+        }
+    }
+    let tables: Vec<std::collections::HashMap<Key<'_>, &Row>> =
+        rows.into_iter().map(|rows| rows.into_iter().collect()).collect();
+    let hash = |member: usize, kernel: &str| members[member].1.kernels.get(kernel);
+    let changed = |member: usize, kernel: &str| match (hash(0, kernel), hash(member, kernel)) {
+        (Some(a), Some(b)) => a != b,
+        _ => false,
+    };
+    let line = |key: &Key<'_>| {
+        let first = tables[0].get(key).copied();
+        let cells = tables.iter().enumerate().map(|(member, table)| {
+            let mut cell = cell(first, table.get(key).copied(), by_cpu, least);
+            cell.kernel_changed = changed(member, key.0);
+            if member == 0 && cell.verdict != Verdict::Missing {
+                cell.verdict = Verdict::First;
+            }
+            cell
+        });
+        Line {
+            kernel: key.0.into(),
+            case: key.1.into(),
+            variant: key.2.map(Into::into),
+            tuned: key.3,
+            cells: cells.collect(),
+        }
+    };
+    let lines: Vec<Line> = keys.iter().map(line).collect();
+    let mut columns: Vec<Column> =
+        members.iter().map(|(label, document, device)| column(label.clone(), document, device)).collect();
+    for (at, column) in columns.iter_mut().enumerate() {
+        let logs: Vec<f64> = lines
+            .iter()
+            .filter_map(|l| positive(l.cells[at].ratio).filter(|_| l.counts(at)))
+            .map(f64::ln)
+            .collect();
+        column.compared = logs.len();
+        column.geometric_mean =
+            (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp());
+    }
+    let mut changed_kernels: Vec<String> =
+        lines.iter().filter(|l| l.cells.iter().any(|c| c.kernel_changed)).map(|l| l.kernel.clone()).collect();
+    changed_kernels.sort();
+    changed_kernels.dedup();
+    Group { columns, by_cpu, least, lines, changed_kernels }
+}
+
+impl Line {
+    /// Whether a column's ratio belongs into the mean: a fast wrong result is no gain.
+    fn counts(&self, at: usize) -> bool {
+        ![0, at].iter().any(|at| self.cells[*at].wrong)
+    }
+
+    /// What people call it: `matmul/512x512x512 (tile64, tuned)`.
+    pub fn name(&self) -> String {
+        let marks = self.variant.iter().cloned().chain(self.tuned.then(|| "tuned".into()));
+        let marks: Vec<String> = marks.collect();
+        let marks = if marks.is_empty() { String::new() } else { format!(" ({})", marks.join(", ")) };
+        format!("{}/{}{marks}", self.kernel, self.case)
+    }
+}
+
+fn cell(first: Option<&Row>, other: Option<&Row>, by_cpu: bool, least: f64) -> Cell {
+    // Processor seconds of one and clock time of the other are never compared.
+    let both_by_cpu = by_cpu && [first, other].iter().flatten().all(|row| row.cpu.median.is_some());
+    let time_of = |row: &Row| {
+        let times = if both_by_cpu { row.cpu } else { row.time };
+        Spread::of(times, row.samples).filter(|_| row.failure.is_none())
+    };
+    let time = other.and_then(time_of);
+    let mut cell = Cell {
+        verdict: Verdict::Missing,
+        time,
+        ratio: None,
+        max_error: other.and_then(|row| row.max_error),
+        wrong: other.is_some_and(Row::is_wrong),
+        error_grew: false,
+        kernel_changed: false,
+        failure: other.and_then(|row| row.failure.clone()),
+    };
+    let Some(row) = other else { return cell };
+    let Some(first) = first else {
+        cell.verdict = Verdict::New;
+        return cell;
+    };
+    let before = time_of(first);
+    cell.ratio = positive(before.zip(time).map(|(a, b)| b.median / a.median));
+    cell.error_grew = grew(first.max_error, row);
+    cell.verdict = match (first.failure.is_some(), row.failure.is_some(), before, time) {
+        (true, true, ..) => Verdict::FailedInBoth,
+        (false, true, ..) => Verdict::Failed,
+        _ if row.is_wrong() && !first.is_wrong() => Verdict::Wrong,
+        (true, false, ..) => Verdict::Recovered,
+        (_, _, Some(a), Some(b)) if cell.ratio.is_some() => judge(a, b, least),
+        _ => Verdict::Unmeasured,
+    };
+    cell
+}
+
+/// Whether an error is more than twice what it was, and more than rounding.
+fn grew(before: Option<f64>, row: &Row) -> bool {
+    let floor = row.tolerance.map_or(ROUNDING, |t| 0.1 * t);
+    matches!((before, row.max_error), (Some(a), Some(b)) if b > 2.0 * a && b > floor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn times(median: f64, p10: f64, p90: f64, mad: f64) -> Times {
+        Times { median: Some(median), p10: Some(p10), p90: Some(p90), mad: Some(mad) }
+    }
+
+    fn spread(median: f64, p10: f64, p90: f64) -> Spread {
+        Spread::of(times(median, p10, p90, 0.0), Some(10.0)).expect("a median")
+    }
+
+    #[test]
+    fn half_again_as_slow_with_tight_intervals_is_a_regression() {
+        let (a, b) = (spread(1.0, 0.99, 1.01), spread(1.5, 1.48, 1.52));
+        assert_eq!(judge(a, b, LEAST_CHANGE), Verdict::Slower);
+        assert_eq!(judge(a, b, LEAST_CPU_CHANGE), Verdict::Slower);
+        assert_eq!(judge(b, a, LEAST_CHANGE), Verdict::Faster);
+    }
+
+    #[test]
+    fn overlapping_intervals_are_noise_however_far_the_medians() {
+        let (a, b) = (spread(1.0, 0.9, 1.6), spread(1.5, 1.55, 3.0));
+        assert_eq!(judge(a, b, LEAST_CHANGE), Verdict::Same);
+        // A wide deviation widens what narrow ends would tell.
+        let loose = Spread::of(times(1.5, 1.49, 1.51, 0.12), Some(10.0)).expect("a median");
+        assert_eq!(judge(spread(1.0, 0.99, 1.01), loose, LEAST_CHANGE), Verdict::Same);
+    }
+
+    #[test]
+    fn small_changes_are_not_marked_though_intervals_are_apart() {
+        let (a, b) = (spread(1.0, 0.999, 1.001), spread(1.04, 1.039, 1.041));
+        assert_eq!(judge(a, b, LEAST_CHANGE), Verdict::Same);
+        assert_eq!(judge(a, b, 0.03), Verdict::Slower);
+    }
+
+    #[test]
+    fn too_few_runs_and_no_spread_are_unclear() {
+        let few = Spread::of(times(1.0, 1.0, 1.0, 0.0), Some(4.0)).expect("a median");
+        assert_eq!(judge(few, spread(9.0, 9.0, 9.0), LEAST_CHANGE), Verdict::Unclear);
+        let bare = Spread::of(Times { median: Some(1.0), ..Times::default() }, Some(10.0)).expect("a median");
+        assert_eq!(bare.interval, None);
+        assert_eq!(Spread::of(Times { median: Some(0.0), ..Times::default() }, Some(10.0)), None, "no time");
+    }
+
+    fn device(name: &str, backend: &str, bus: Option<&str>) -> Value {
+        json!({ "name": name, "backend": backend, "type": "discrete", "bus": bus, "rows": [] })
+    }
+
+    fn devices(list: &[Value]) -> Vec<Device> {
+        let value = json!({ "schema": "wgattn-bench", "version": 1, "devices": list });
+        Document::read("x", &value).expect("readable").devices
+    }
+
+    #[test]
+    fn devices_pair_by_name_and_equal_cards_by_their_bus() {
+        let card = |bus| device("card", "vulkan", Some(bus));
+        let first = devices(&[card("1"), card("2"), device("llvmpipe", "gl", None)]);
+        let other = devices(&[device("llvmpipe", "gl", None), card("2"), card("1")]);
+        assert_eq!(pair(&first, &other), (vec![Some(2), Some(1), Some(0)], false));
+        let alone = devices(&[device("other", "metal", None)]);
+        assert_eq!(pair(&first[..1], &alone), (vec![Some(0)], true), "one and one");
+        let strangers = devices(&[device("x", "dx12", None), device("y", "dx12", None)]);
+        assert_eq!(pair(&first, &strangers), (vec![Some(0), Some(1), None], true));
+    }
+
+    fn row(seconds: f64, error: f64, failure: Option<&str>) -> Value {
+        json!({
+            "kernel": "matmul", "case": "x", "median_seconds": seconds, "p10_seconds": seconds, "p90_seconds": seconds,
+            "mad_seconds": 0.0, "samples": 10, "max_error": error, "tolerance": 1e-6, "failure": failure,
+        })
+    }
+
+    fn of_rows(rows: &[Value], hash: &str) -> Value {
+        let device = json!({ "name": "card", "backend": "vulkan", "type": "discrete", "rows": rows });
+        json!({ "schema": "wgattn-bench", "version": 1, "complete": true, "kernels": { "matmul": hash }, "devices": [device] })
+    }
+
+    fn second_cell(a: Value, b: Value) -> (Cell, Comparison) {
+        let both = [("a".to_string(), a), ("b".to_string(), b)];
+        let comparison = compare(&both, Options::default()).expect("comparable");
+        (comparison.groups[0].lines[0].cells[1].clone(), comparison)
+    }
+
+    #[test]
+    fn failures_wrong_results_and_other_shaders_are_told() {
+        let ok = || of_rows(&[row(1.0, 1e-7, None)], "aa");
+        let (cell, all) = second_cell(ok(), of_rows(&[row(1.0, 1e-7, Some("lost"))], "bb"));
+        assert_eq!((cell.verdict, cell.ratio, cell.kernel_changed), (Verdict::Failed, None, true));
+        assert_eq!((all.regressions(), all.groups[0].changed_kernels.len()), (1, 1));
+        let (cell, all) = second_cell(ok(), of_rows(&[row(0.1, 1e-3, None)], "aa"));
+        assert_eq!((cell.verdict, cell.error_grew), (Verdict::Wrong, true));
+        assert_eq!(all.groups[0].columns[1].geometric_mean, None, "a fast wrong row is no gain");
+        let wrong = || of_rows(&[row(1.0, 1e-3, None)], "aa");
+        let (cell, all) = second_cell(wrong(), wrong());
+        assert_eq!((cell.verdict, cell.wrong), (Verdict::Same, true), "as wrong as before");
+        assert_eq!(all.groups[0].columns[1].compared, 0);
+        let (cell, _) = second_cell(of_rows(&[row(1.0, 1e-7, Some("lost"))], "aa"), ok());
+        assert_eq!((cell.verdict, cell.ratio), (Verdict::Recovered, None));
+        let (cell, all) = second_cell(ok(), of_rows(&[], "aa"));
+        assert_eq!((cell.verdict, all.regressions()), (Verdict::Missing, 0));
+        let (cell, _) = second_cell(of_rows(&[], "aa"), ok());
+        assert_eq!(cell.verdict, Verdict::New);
+    }
+
+    #[test]
+    fn errors_that_grow_within_rounding_are_not_told() {
+        let of = |error| of_rows(&[row(1.0, error, None)], "aa");
+        assert!(!second_cell(of(1e-9), of(9e-8)).0.error_grew, "below a tenth of the tolerance");
+        assert!(second_cell(of(1e-7), of(3e-7)).0.error_grew);
+        assert!(!second_cell(of(3e-7), of(1e-7)).0.error_grew);
+    }
+
+    #[test]
+    fn ratios_have_a_geometric_mean_at_any_size() {
+        let rows = |times: [f64; 2]| of_rows(&times.map(|t| row(t, 0.0, None)), "aa");
+        let (cell, all) = second_cell(rows([1e-9, 1e9]), rows([1e9, 1e-9]));
+        assert_eq!((cell.verdict, cell.ratio), (Verdict::Slower, Some(1e18)));
+        let mean = all.groups[0].columns[1].geometric_mean.expect("two rows");
+        assert!((mean - 1.0).abs() < 1e-9, "{mean}");
+        let (cell, _) = second_cell(rows([1e-300, 1.0]), rows([1e300, 1.0]));
+        assert_eq!(cell.verdict, Verdict::Unmeasured, "a quotient that no number holds");
+    }
+
+    #[test]
+    fn one_file_needs_two_devices() {
+        let one = [("a.json".to_string(), of_rows(&[], "aa"))];
+        let message = compare(&one, Options::default()).expect_err("one device").to_string();
+        assert!(message.contains("a.json") && message.contains("--device all"), "{message}");
+        assert!(compare(&[], Options::default()).is_err());
+        let empty = json!({ "schema": "wgattn-bench", "version": 1, "devices": [] });
+        let message = against_baseline("a.json", &one[0].1, &empty, Options::default()).expect_err("none");
+        assert!(
+            message.to_string().contains("this run") && message.to_string().contains("a.json"),
+            "{message}"
+        );
+    }
+}

@@ -1,0 +1,629 @@
+//! The plots of a report: roofline, error against speed, sweeps with their crossings, and shares of the bound.
+
+use super::svg::{Anchor, Axis, Frame, Labels, Log, SERIES, Svg, power, width_of};
+use crate::bench::published::{Device, Row, Suite, positive};
+use crate::bench::units::{error, prefixed, share, shortened, time};
+use crate::numbers::{grouped, seconds};
+use std::collections::BTreeMap;
+
+const WIDTH: f64 = 640.0;
+const HEIGHT: f64 = 430.0;
+/// Left, right, top and bottom of plots with axes.
+const EDGES: [f64; 4] = [78.0, 624.0, 16.0, 346.0];
+
+/// A plot with what is to be known to read it.
+pub(super) struct Figure {
+    pub(super) svg: String,
+    pub(super) caption: String,
+    /// Findings, one line each.
+    pub(super) findings: Vec<String>,
+}
+
+/// Ranges of axes that all devices of a report share, so that plots side by side can be compared by eye.
+#[derive(Debug, Default)]
+pub(super) struct Ranges {
+    intensity: Vec<f64>,
+    speed: Vec<f64>,
+    error: Vec<f64>,
+    /// By suite: sizes and times.
+    suites: BTreeMap<String, [Vec<f64>; 2]>,
+    /// What bounds rows, in the order of their colours.
+    limits: Vec<String>,
+}
+
+/// What a row does and what it needs: operations per byte, operations per second.
+fn computed(device: &Device, row: &Row) -> Option<[f64; 2]> {
+    let (flop, bytes, seconds) =
+        (positive(row.flop)?, positive(row.bytes)?, positive(device.judged(row).median)?);
+    Some([flop / bytes, flop / seconds]).filter(|p| p.iter().all(|x| positive(Some(*x)).is_some()))
+}
+
+/// The values that an axis is to hold: those of all devices, unless a device's own would lie in a corner of it.
+fn shared_or_own<'a>(shared: &'a [f64], own: &'a [f64]) -> &'a [f64] {
+    const CORNER: f64 = 1.7;
+    let decades = |values: &[f64]| {
+        let logs = || values.iter().filter_map(|x| positive(Some(*x))).map(f64::log10);
+        (logs().fold(f64::NEG_INFINITY, f64::max) - logs().fold(f64::INFINITY, f64::min)).max(0.5)
+    };
+    if decades(shared) > CORNER * decades(own) { own } else { shared }
+}
+
+/// Rows with numbers.
+fn good(device: &Device) -> impl Iterator<Item = &Row> {
+    device.rows.iter().filter(|row| row.failure.is_none())
+}
+
+fn speed(device: &Device, row: &Row) -> Option<f64> {
+    positive(Some(positive(row.flop)? / positive(device.judged(row).median)?))
+}
+
+/// The times of a sweep: processor seconds where the device computes on the CPU and all points have them.
+fn by_cpu(device: &Device, suite: &Suite) -> bool {
+    let mut points = suite.series.iter().flat_map(|s| &s.points).filter(|p| p.failure.is_none());
+    device.computes_on_cpu() && points.all(|p| p.cpu.is_some())
+}
+
+fn points(device: &Device, suite: &Suite, series: usize) -> Vec<[f64; 2]> {
+    let cpu = by_cpu(device, suite);
+    let point = |p: &crate::bench::published::Point| {
+        Some([positive(p.x)?, positive(if cpu { p.cpu } else { p.y })?]).filter(|_| p.failure.is_none())
+    };
+    let mut points: Vec<[f64; 2]> = suite.series[series].points.iter().filter_map(point).collect();
+    points.sort_by(|a, b| a[0].total_cmp(&b[0]));
+    points
+}
+
+impl Ranges {
+    pub(super) fn of(devices: &[Device]) -> Self {
+        let mut ranges = Self::default();
+        for device in devices {
+            for row in good(device) {
+                if let Some([intensity, speed]) = computed(device, row) {
+                    ranges.intensity.push(intensity);
+                    ranges.speed.push(speed);
+                }
+                ranges.error.extend(speed(device, row).and(positive(row.max_error)));
+                if let Some(limit) = &row.bound_by
+                    && !ranges.limits.contains(limit)
+                {
+                    ranges.limits.push(limit.clone());
+                }
+            }
+            let peak = device.roof("flop");
+            if let Some([flop, bytes]) = peak.zip(device.roof("bytes")).map(|(f, b)| [f, b]) {
+                // The ridge belongs into the picture.
+                ranges.intensity.push(flop / bytes);
+            }
+            ranges.speed.extend(peak);
+            for suite in &device.suites {
+                let entry = ranges.suites.entry(suite.name.clone()).or_default();
+                for [x, y] in (0..suite.series.len()).flat_map(|i| points(device, suite, i)) {
+                    entry[0].push(x);
+                    entry[1].push(y);
+                }
+            }
+        }
+        ranges.limits.sort();
+        ranges
+    }
+
+    fn colour(&self, limit: Option<&String>) -> usize {
+        let known = limit.and_then(|l| self.limits.iter().position(|k| k == l));
+        known.unwrap_or(self.limits.len()) % SERIES
+    }
+
+    fn legend(&self, device: &Device) -> Vec<(usize, &'static str, String)> {
+        let has = |limit: Option<&String>| {
+            good(device).any(|row| row.bound_by.as_ref() == limit && row.flop.is_some())
+        };
+        let mut entries: Vec<(usize, &'static str, String)> = self
+            .limits
+            .iter()
+            .enumerate()
+            .filter(|(_, limit)| has(Some(limit)))
+            .map(|(i, limit)| (i % SERIES, "", format!("bound by {limit}")))
+            .collect();
+        if has(None) {
+            entries.push((self.limits.len() % SERIES, "", "bound unknown".into()));
+        }
+        entries
+    }
+}
+
+/// What a mark says when pointed at.
+fn tip(device: &Device, row: &Row) -> String {
+    let judged = device.judged(row);
+    let bound = row.bound_by.as_ref().map_or_else(String::new, |by| format!(" of the bound by {by}"));
+    format!(
+        "{}/{}\n{} ({} to {})\n{}\n{}{bound}\nerror {} ({})",
+        row.kernel,
+        row.case,
+        time(judged.median),
+        time(judged.p10),
+        time(judged.p90),
+        speed(device, row).map_or_else(|| "no floating-point work".into(), |s| prefixed(s, "FLOP/s")),
+        share(row.share),
+        error(row.max_error),
+        row.checked.as_deref().unwrap_or("not checked")
+    )
+}
+
+fn per_second(device: &Device) -> &'static str {
+    if device.computes_on_cpu() { "FLOP per CPU second" } else { "FLOP per second" }
+}
+
+/// Names the fastest row of every kernel where there is room.
+fn name_kernels(svg: &mut Svg, labels: &mut Labels, marks: &[([f64; 2], &Row)]) {
+    let mut named: Vec<&str> = Vec::new();
+    let mut order: Vec<&([f64; 2], &Row)> = marks.iter().collect();
+    order.sort_by(|a, b| a.0[1].total_cmp(&b.0[1]));
+    for (at, row) in order {
+        if !named.contains(&row.kernel.as_str())
+            && labels.write(
+                svg,
+                *at,
+                [EDGES[0] + 2.0, EDGES[1], EDGES[2], EDGES[3]],
+                &shortened(&row.kernel, 28),
+            )
+        {
+            named.push(&row.kernel);
+        }
+    }
+}
+
+/// Arithmetic intensity against performance under the device's own roofs; `None` without rows that compute.
+pub(super) fn roofline(device: &Device, ranges: &Ranges) -> Option<Figure> {
+    let alone = Ranges::of(std::slice::from_ref(device));
+    let [left, right, top, bottom] = EDGES;
+    let frame = Frame {
+        x: Log::around(
+            shared_or_own(&ranges.intensity, &alone.intensity).iter().copied(),
+            0.06,
+            left,
+            right,
+        )?,
+        y: Log::around(shared_or_own(&ranges.speed, &alone.speed).iter().copied(), 0.07, bottom, top)?,
+    };
+    let rows: Vec<([f64; 2], &Row)> = good(device)
+        .filter_map(|row| Some((computed(device, row)?, row)))
+        .map(|([x, y], row)| (frame.place(x, y), row))
+        .collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let (mut svg, mut labels) = (Svg::new(WIDTH, HEIGHT), Labels::default());
+    let x = Axis {
+        name: "arithmetic intensity (FLOP per byte that must move)",
+        say: &|x| crate::numbers::number(x),
+        at: None,
+    };
+    let name = per_second(device);
+    let y = Axis { name, say: &|y| prefixed(y, ""), at: None };
+    frame.draw(&mut svg, &x, &y);
+    let roofs = roofs(&mut svg, &mut labels, device, &frame);
+    rows.iter().for_each(|(at, _)| labels.keep_free(*at, 4.5));
+    for (at, row) in &rows {
+        let class = if row.is_wrong() { "wrong" } else { "" };
+        svg.mark(ranges.colour(row.bound_by.as_ref()), class, *at, &tip(device, row));
+    }
+    name_kernels(&mut svg, &mut labels, &rows);
+    svg.legend(&ranges.legend(device), [left, bottom + 62.0], right);
+    let without = good(device).count() - rows.len();
+    let rest = match without {
+        0 => String::new(),
+        n => format!(
+            " {} without floating-point work {} not drawn here.",
+            crate::words::counted(n, "row", "rows"),
+            crate::words::plural(n, "is", "are")
+        ),
+    };
+    Some(Figure {
+        svg: svg.finish("Roofline: arithmetic intensity against performance"),
+        findings: Vec::new(),
+        caption: format!("Roofline. {roofs}{rest} Rows may pass the slope where their data stay in a cache."),
+    })
+}
+
+/// Draws the roofs of arithmetic and memory; what is to be said of them.
+fn roofs(svg: &mut Svg, labels: &mut Labels, device: &Device, frame: &Frame) -> String {
+    let [left, right, ..] = frame.edges();
+    // In logarithms, where no product of theirs is too large or too small for a number.
+    let [low, high] = frame.x.logs();
+    let (flop, bytes) = (device.roof("flop"), device.roof("bytes"));
+    let ridge = flop.zip(bytes).map(|(f, b)| f.log10() - b.log10());
+    let unit = if device.computes_on_cpu() { "/CPU s" } else { "/s" };
+    let mut told = Vec::new();
+    if let Some(flop) = flop {
+        let from = ridge.map_or(low, |r| r.clamp(low, high));
+        let (x, y) = (frame.x.at_log(from), frame.y.at(flop));
+        svg.line("roof", [x, y], [right, y]);
+        let text = format!("fused multiply-adds {}", prefixed(flop, &format!("FLOP{unit}")));
+        svg.text("rooflabel", [right - 4.0, y - 6.0], Anchor::End, &text);
+        labels.keep_text([right - 4.0, y - 6.0], Anchor::End, &text);
+        labels.keep_line([x, y], [right, y]);
+        told.push("fused multiply-adds");
+    }
+    if let Some(bytes) = bytes {
+        // From where it enters the picture to the ridge.
+        let [floor, ceiling] = frame.y.logs();
+        let slope = bytes.log10();
+        let from = low.max(floor - slope);
+        let to = ridge.unwrap_or(high).min(high).min(ceiling - slope);
+        if from < to {
+            let ends = [from, to].map(|x| [frame.x.at_log(x), frame.y.at_log(x + slope)]);
+            svg.line("roof", ends[0], ends[1]);
+            let text = format!("copy {}", prefixed(bytes, &format!("B{unit}")));
+            let at = [
+                (0.6 * ends[0][0] + 0.4 * ends[1][0] - 8.0).max(left + 4.0 + width_of(&text)),
+                0.6 * ends[0][1] + 0.4 * ends[1][1] - 4.0,
+            ];
+            svg.text("rooflabel", at, Anchor::End, &text);
+            labels.keep_text(at, Anchor::End, &text);
+            labels.keep_line(ends[0], ends[1]);
+        }
+        told.push("a streaming copy");
+    }
+    match told.as_slice() {
+        [] => "The device's own roofs were not measured.".into(),
+        some => format!("Roofs: {}, measured on this device in the same run.", some.join(" and ")),
+    }
+}
+
+/// Largest error against speed; `None` without rows that have both.
+pub(super) fn errors(device: &Device, ranges: &Ranges) -> Option<Figure> {
+    let [left, right, top, bottom] = EDGES;
+    // Exact results have no logarithm: they lie on a line of their own.
+    let exact_at = bottom - 14.0;
+    let alone = Ranges::of(std::slice::from_ref(device));
+    let x = Log::around(shared_or_own(&ranges.speed, &alone.speed).iter().copied(), 0.07, left, right)?;
+    let y = Log::around(ranges.error.iter().copied().chain([1e-8, 1e-5]), 0.08, bottom - 34.0, top)?;
+    let frame = Frame { x, y };
+    let place = |row: &Row| {
+        let at = x.at(speed(device, row)?);
+        match row.max_error? {
+            0.0 => Some([at, exact_at]),
+            e => Some([at, y.at(positive(Some(e))?)]),
+        }
+    };
+    let rows: Vec<([f64; 2], &Row)> = good(device).filter_map(|row| Some((place(row)?, row))).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let (mut svg, mut labels) = (Svg::new(WIDTH, HEIGHT), Labels::default());
+    // The strip of exact results has the same sizes below as the plot above.
+    let whole = Frame { x, y: Log::around([1.0], 0.0, bottom, top)? };
+    let none = || Axis { name: "", say: &|_| String::new(), at: Some(Vec::new()) };
+    whole.draw(&mut svg, &Axis { name: per_second(device), say: &|v| prefixed(v, ""), at: None }, &none());
+    frame.draw(&mut svg, &none(), &Axis { name: "largest error against f64", say: &|v| power(v), at: None });
+    svg.text("tick", [left - 7.0, exact_at + 4.0], Anchor::End, "exact");
+    rows.iter().for_each(|(at, _)| labels.keep_free(*at, 4.5));
+    for (at, row) in &rows {
+        if let Some(tolerance) = positive(row.tolerance).filter(|t| y.holds(*t)) {
+            let allowed = y.at(tolerance);
+            svg.line("allowed", [at[0], at[1]], [at[0], allowed]);
+            svg.line("allowed", [at[0] - 3.0, allowed], [at[0] + 3.0, allowed]);
+        }
+    }
+    for (at, row) in &rows {
+        let class = if row.is_wrong() { "wrong" } else { "" };
+        svg.mark(ranges.colour(row.bound_by.as_ref()), class, *at, &tip(device, row));
+    }
+    name_kernels(&mut svg, &mut labels, &rows);
+    let mut legend = ranges.legend(device);
+    if rows.iter().any(|(_, row)| row.is_wrong()) {
+        legend.push((0, "wrong", "above its tolerance".into()));
+    }
+    svg.legend(&legend, [left, bottom + 62.0], right);
+    Some(Figure {
+        svg: svg.finish("Largest error against speed"),
+        findings: Vec::new(),
+        caption: "Error and speed. Lower is more exact, further right is faster; a thin line reaches to the error that is allowed.".into(),
+    })
+}
+
+/// A sweep over sizes with the sizes where ways cross; `None` without points.
+pub(super) fn sweep(device: &Device, suite: &Suite, ranges: &Ranges) -> Option<Figure> {
+    let [left, right, top, _] = EDGES;
+    let names: Vec<(usize, &str, String)> =
+        suite.series.iter().enumerate().map(|(i, s)| (i % SERIES, "", s.name.clone())).collect();
+    let bottom = EDGES[3];
+    let [xs, ys] = ranges.suites.get(&suite.name)?;
+    let alone = Ranges::of(std::slice::from_ref(device));
+    let [_, own] = alone.suites.get(&suite.name)?;
+    // Names stand at the ends of curves; a legend is needed where they are too long for that.
+    const LONGEST: f64 = 170.0;
+    let longest = suite.series.iter().map(|s| width_of(&s.name)).fold(0.0, f64::max);
+    let frame = Frame {
+        x: Log::around(xs.iter().copied(), 0.03, left, right + 4.0 - longest.min(LONGEST))?,
+        y: Log::around(shared_or_own(ys, own).iter().copied(), 0.07, bottom, top)?,
+    };
+    let cpu = by_cpu(device, suite);
+    let lines: Vec<Vec<[f64; 2]>> = (0..suite.series.len()).map(|i| points(device, suite, i)).collect();
+    if lines.iter().all(Vec::is_empty) {
+        return None;
+    }
+    let mut svg = Svg::new(WIDTH, if longest > LONGEST { HEIGHT } else { bottom + 44.0 });
+    let mut sizes: Vec<f64> = xs.clone();
+    sizes.sort_by(f64::total_cmp);
+    sizes.dedup();
+    let is_time = suite.y == "seconds";
+    let name = match (is_time, cpu) {
+        (true, true) => "CPU seconds",
+        (true, false) => "time",
+        _ => suite.y.as_str(),
+    };
+    let say_y = |y: f64| if is_time { tidy(&seconds(y)) } else { prefixed(y, "") };
+    frame.draw(
+        &mut svg,
+        &Axis { name: &suite.x, say: &|x| grouped(x), at: Some(sizes) },
+        &Axis { name, say: &say_y, at: None },
+    );
+    let mut ends: Vec<(usize, [f64; 2])> = Vec::new();
+    for (i, line) in lines.iter().enumerate() {
+        let places: Vec<[f64; 2]> = line.iter().map(|[x, y]| frame.place(*x, *y)).collect();
+        svg.path(&format!("curve s{}", i % SERIES), &places);
+        for ([x, y], at) in line.iter().zip(&places) {
+            let told = if is_time { seconds(*y) } else { prefixed(*y, "") };
+            svg.mark(i, "", *at, &format!("{}\n{} {}\n{told}", suite.series[i].name, grouped(*x), suite.x));
+        }
+        ends.extend(places.last().map(|at| (i, *at)));
+    }
+    let crossings = crossings(suite, &lines);
+    for (x, y, _) in crossings.iter().filter(|(x, ..)| frame.x.holds(*x)) {
+        let at = frame.place(*x, *y);
+        svg.line("crossing", [at[0], at[1]], [at[0], bottom]);
+    }
+    label_ends(&mut svg, &mut ends, suite, [top, bottom]);
+    if longest > LONGEST {
+        svg.legend(&names, [left, bottom + 58.0], right);
+    }
+    let failed: usize = suite.series.iter().flat_map(|s| &s.points).filter(|p| p.failure.is_some()).count();
+    let mut caption = format!("{}.", suite.title.trim_end_matches('.'));
+    if cpu {
+        caption += " By CPU seconds.";
+    }
+    if failed > 0 {
+        caption += &format!(
+            " {} failed and {} left out.",
+            crate::words::counted(failed, "point", "points"),
+            crate::words::plural(failed, "is", "are")
+        );
+    }
+    let findings = crossings.into_iter().map(|(_, _, told)| told).collect();
+    Some(Figure { svg: svg.finish(&suite.title), caption, findings })
+}
+
+/// `1 ms` instead of `1.00 ms`.
+fn tidy(text: &str) -> String {
+    match text.split_once(' ') {
+        Some((number, unit)) if number.contains('.') => {
+            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+        }
+        _ => text.into(),
+    }
+}
+
+/// Names at the right end of curves, moved apart.
+fn label_ends(svg: &mut Svg, ends: &mut [(usize, [f64; 2])], suite: &Suite, [top, bottom]: [f64; 2]) {
+    ends.sort_by(|a, b| a.1[1].total_cmp(&b.1[1]));
+    const APART: f64 = 14.0;
+    let mut ys: Vec<f64> = ends.iter().map(|(_, at)| at[1]).collect();
+    for i in 1..ys.len() {
+        ys[i] = ys[i].max(ys[i - 1] + APART);
+    }
+    let over = ys.last().map_or(0.0, |last| (last - bottom + 6.0).max(0.0));
+    ys.iter_mut().for_each(|y| *y = (*y - over).max(top));
+    for ((i, at), y) in ends.iter().zip(ys) {
+        let room = ((WIDTH - at[0] - 12.0) / width_of("x")) as usize;
+        let text = shortened(&suite.series[*i].name, room.max(4));
+        svg.text(&format!("label t{}", i % SERIES), [at[0] + 9.0, y + 4.0], Anchor::Start, &text);
+    }
+}
+
+/// Where other ways become faster than exact attention: size, time, and a sentence.
+fn crossings(suite: &Suite, lines: &[Vec<[f64; 2]>]) -> Vec<(f64, f64, String)> {
+    let is_exact = |name: &str| name.to_lowercase().starts_with("exact");
+    let Some(exact) = suite.series.iter().position(|s| is_exact(&s.name)) else { return Vec::new() };
+    let mut found = Vec::new();
+    for (i, line) in lines.iter().enumerate().filter(|(i, _)| *i != exact) {
+        let common: Vec<[f64; 3]> = line
+            .iter()
+            .filter_map(|[x, y]| Some([*x, *y, lines[exact].iter().find(|p| p[0] == *x)?[1]]))
+            .collect();
+        let name = &suite.series[i].name;
+        let (Some(first), Some(last)) = (common.first(), common.last()) else { continue };
+        let crossing = common.windows(2).rev().find(|w| w[0][1] >= w[0][2] && w[1][1] < w[1][2]);
+        if let Some([a, b]) = crossing.and_then(|w| <[[f64; 3]; 2]>::try_from(w).ok()) {
+            // The logarithm of the quotient is taken as straight between two sizes.
+            let [before, after] = [a, b].map(|p| (p[1] / p[2]).ln());
+            let t = before / (before - after);
+            let x = (a[0].ln() + t * (b[0] / a[0]).ln()).exp();
+            let y = (a[2].ln() + t * (b[2] / a[2]).ln()).exp();
+            let told = format!(
+                "{name}: faster than {} from about {} {} on",
+                suite.series[exact].name,
+                round(x),
+                suite.x
+            );
+            found.push((x, y, told));
+        } else if common.iter().all(|p| p[1] < p[2]) {
+            found.push((
+                0.0,
+                0.0,
+                format!(
+                    "{name}: faster at all sizes, {} times at {} {}",
+                    crate::numbers::significant(last[2] / last[1], 2),
+                    grouped(last[0]),
+                    suite.x
+                ),
+            ));
+        } else if first[1] >= first[2] && last[1] >= last[2] {
+            found.push((0.0, 0.0, format!("{name}: not faster up to {} {}", grouped(last[0]), suite.x)));
+        }
+    }
+    found
+}
+
+/// A size to two digits: where lines cross is not known better.
+fn round(x: f64) -> String {
+    let step = 10_f64.powf(x.log10().floor() - 1.0).max(1.0);
+    grouped((x / step).round() * step)
+}
+
+/// Rows of a chart of bars, which is as high as it needs.
+const BAR: f64 = 11.0;
+const ROW: f64 = 17.0;
+/// Left of the bars are names, which take so much at most.
+const NAMES: f64 = 300.0;
+const BARS_TO: f64 = 580.0;
+
+/// Kernels with the rows whose bound is known, best kernel first.
+pub(super) fn kernels_by_share(device: &Device) -> Vec<(&str, Vec<&Row>)> {
+    let mut kernels: Vec<(&str, Vec<&Row>)> = Vec::new();
+    for row in good(device).filter(|row| positive(row.share).is_some()) {
+        match kernels.iter_mut().find(|(name, _)| *name == row.kernel) {
+            Some((_, rows)) => rows.push(row),
+            None => kernels.push((&row.kernel, vec![row])),
+        }
+    }
+    let mean = |rows: &[&Row]| {
+        rows.iter().filter_map(|r| positive(r.share)).map(f64::ln).sum::<f64>() / rows.len().max(1) as f64
+    };
+    kernels.sort_by(|a, b| mean(&b.1).total_cmp(&mean(&a.1)));
+    kernels
+}
+
+fn case_of(row: &Row) -> String {
+    let variant = row.asked_variant.as_ref().map_or_else(String::new, |v| format!(" ({v})"));
+    let tuned = if row.tuned { " tuned" } else { "" };
+    format!("{}{variant}{tuned}", row.case)
+}
+
+/// Share of the bound of every row, with the p10 and p90 of its runs; `None` without any.
+pub(super) fn bars(device: &Device, kernels: &[(&str, Vec<&Row>)], ranges: &Ranges) -> Option<Figure> {
+    let count: usize = kernels.iter().map(|(_, rows)| rows.len()).sum();
+    if count == 0 {
+        return None;
+    }
+    let height = 30.0 + ROW * count as f64 + 5.0 * kernels.len() as f64 + 44.0;
+    let bottom = height - 44.0;
+    // 100 % and a little; what is beyond is cut with a mark.
+    const MOST: f64 = 1.2;
+    let wide = |(kernel, rows): &(&str, Vec<&Row>)| {
+        let cases = rows.iter().enumerate().map(|(i, row)| {
+            let kernel = if i == 0 { kernel.chars().count() + 5 } else { 0 };
+            width_of("x") * (kernel + case_of(row).chars().count()) as f64
+        });
+        cases.fold(0.0, f64::max)
+    };
+    let from = (kernels.iter().map(wide).fold(100.0, f64::max) + 18.0).min(NAMES);
+    let at = |share: f64| from + share.min(MOST) / MOST * (BARS_TO - from);
+    let mut svg = Svg::new(WIDTH, height);
+    for tick in [0.0, 0.25, 0.5, 0.75, 1.0] {
+        svg.line(if tick == 1.0 { "roof" } else { "grid" }, [at(tick), 22.0], [at(tick), bottom]);
+        svg.text("tick", [at(tick), 14.0], Anchor::Middle, &format!("{:.0} %", 100.0 * tick));
+    }
+    let mut y = 30.0;
+    for (kernel, rows) in kernels {
+        for (i, row) in rows.iter().enumerate() {
+            let Some(reached) = positive(row.share) else { continue };
+            let case = case_of(row);
+            let room = ((from - 14.0) / width_of("x")) as usize;
+            // Where both names have no room, cases are shortened first.
+            let mut left_for_case = room;
+            if i == 0 {
+                let name = shortened(kernel, room.saturating_sub(case.chars().count().min(14) + 3));
+                svg.text("strong", [4.0, y + 9.5], Anchor::Start, &name);
+                left_for_case = room.saturating_sub(name.chars().count() + 3);
+            }
+            svg.text("label", [from - 8.0, y + 9.5], Anchor::End, &shortened(&case, left_for_case));
+            let series = ranges.colour(row.bound_by.as_ref());
+            svg.bar(&format!("bar s{series}"), [from, y], [at(reached) - from, BAR], &tip(device, row));
+            let times = device.judged(row);
+            if let Some((low, high)) =
+                times.median.zip(times.p90.zip(times.p10)).and_then(|(m, (p90, p10))| {
+                    Some((positive(Some(reached * m / p90))?, positive(Some(reached * m / p10))?))
+                })
+            {
+                let middle = y + 0.5 * BAR;
+                svg.line("whisker", [at(low), middle], [at(high), middle]);
+                for end in [low, high].into_iter().filter(|x| *x < MOST) {
+                    svg.line("whisker", [at(end), middle - 3.0], [at(end), middle + 3.0]);
+                }
+            }
+            svg.text("label", [BARS_TO + 8.0, y + 9.5], Anchor::Start, &share(Some(reached)));
+            y += ROW;
+        }
+        y += 5.0;
+    }
+    let mut legend = ranges.legend(device);
+    legend.retain(|(series, ..)| {
+        kernels.iter().flat_map(|(_, rows)| rows).any(|r| ranges.colour(r.bound_by.as_ref()) == *series)
+    });
+    svg.legend(&legend, [4.0, bottom + 26.0], WIDTH);
+    Some(Figure {
+        svg: svg.finish("Share of the device's bound by kernel and case"),
+        findings: Vec::new(),
+        caption: "Share of the bound: 100 % is the least time this device could take for the arithmetic, loads, stores and memory that the \
+            kernel needs, at its measured peaks. Whiskers: p10 to p90 of the runs."
+            .into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::published::{Point, Series};
+
+    fn suite(ways: &[(&str, &[f64])]) -> (Suite, Vec<Vec<[f64; 2]>>) {
+        let point = |(i, y): (usize, &f64)| Point {
+            x: Some(1024.0 * 4_f64.powi(i as i32)),
+            y: Some(*y),
+            cpu: None,
+            max_error: None,
+            failure: None,
+        };
+        let series = ways.iter().map(|(name, ys)| Series {
+            name: (*name).into(),
+            points: ys.iter().enumerate().map(point).collect(),
+        });
+        let suite = Suite {
+            name: "crossover".into(),
+            title: "t".into(),
+            x: "tokens".into(),
+            y: "seconds".into(),
+            series: series.collect(),
+        };
+        let lines = suite
+            .series
+            .iter()
+            .map(|s| s.points.iter().filter_map(|p| Some([p.x?, p.y?])).collect())
+            .collect();
+        (suite, lines)
+    }
+
+    #[test]
+    fn crossings_lie_between_the_sizes_where_the_order_changes() {
+        // Quadratic against linear, equal at 2048.
+        let (suite, lines) =
+            suite(&[("exact attention", &[1.0, 16.0, 256.0]), ("nystrom", &[2.0, 8.0, 32.0])]);
+        let found = crossings(&suite, &lines);
+        assert_eq!(found.len(), 1);
+        assert!((found[0].0 - 2048.0).abs() < 1e-6, "{}", found[0].0);
+        assert!(found[0].2.contains("from about 2\u{2009}000 tokens"), "{}", found[0].2);
+    }
+
+    #[test]
+    fn ways_that_never_cross_are_told_so() {
+        let (suite, lines) =
+            suite(&[("exact", &[1.0, 4.0]), ("fast", &[0.5, 1.0]), ("slow", &[2.0, 8.0]), ("none", &[])]);
+        let told: Vec<String> = crossings(&suite, &lines).into_iter().map(|c| c.2).collect();
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(
+            told[0].contains("faster at all sizes, 4 times") && told[1].contains("not faster"),
+            "{told:?}"
+        );
+        let (suite, lines) = self::suite(&[("a", &[1.0]), ("b", &[2.0])]);
+        assert!(crossings(&suite, &lines).is_empty(), "nothing is exact");
+    }
+}

@@ -1,0 +1,180 @@
+//! The report of a benchmark as Markdown tables, for an issue or a README.
+
+use super::html::{ROOFS, counts, mean_share};
+use super::published::{Device, Document, Row};
+use super::units::{
+    LONGEST, between, error, memory, moment, or_dash, prefixed, score, share, shortened, time, work_rate,
+};
+use crate::error::Result;
+use crate::words::counted;
+use serde_json::Value;
+
+/// Devices, what they can do, and all rows, failures included.
+///
+/// Errors: [`Error::Value`](crate::Error::Value) for what is no benchmark document of a version that is known here.
+pub fn markdown(document: &Value) -> Result<String> {
+    let document = Document::read("benchmark document", document)?;
+    let mut parts = vec![head(&document), devices(&document.devices), peaks(&document.devices)];
+    parts.extend(document.devices.iter().map(|device| rows(device, document.devices.len() > 1)));
+    parts.retain(|part| !part.is_empty());
+    Ok(parts.join("\n\n") + "\n")
+}
+
+/// Text that stays inside its cell and is taken for nothing else than text.
+fn plain(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '|' | '\\' | '`' | '*' | '_' | '[' | ']' | '~' | '#' | '$' => {
+                out.push('\\');
+                out.push(c);
+            }
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            // A name with `@` would call a person on many hosts.
+            '@' => out.push_str("&#64;"),
+            '\n' | '\r' | '\t' => out.push(' '),
+            c if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
+                out.push('\u{fffd}');
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A table of cells that are escaped here; all columns after the first `words` are numbers.
+fn table(head: &[String], words: usize, body: &[Vec<String>]) -> String {
+    let line =
+        |cells: &[String]| format!("| {} |", cells.iter().map(|c| plain(c)).collect::<Vec<_>>().join(" | "));
+    let rule: Vec<&str> = (0..head.len()).map(|i| if i < words { "---" } else { "---:" }).collect();
+    let mut lines = vec![line(head), format!("|{}|", rule.join("|"))];
+    lines.extend(body.iter().map(|row| line(row)));
+    lines.join("\n")
+}
+
+fn head(document: &Document) -> String {
+    let system = &document.system;
+    let cores = system.cores.map(|n| counted(n as u64, "core", "cores"));
+    let memory = system.memory_bytes.map(memory);
+    let machine: Vec<String> =
+        [system.cpu.clone(), cores, memory, system.os.clone()].into_iter().flatten().collect();
+    let commit = document
+        .commit
+        .as_ref()
+        .map_or_else(String::new, |c| format!(" ({})", c.chars().take(12).collect::<String>()));
+    let cut = if document.complete { "" } else { " **The run was cut short: rows are missing.**" };
+    format!(
+        "Measured with wgattn {}{} on {}: {}.{cut}",
+        plain(&document.program),
+        plain(&commit),
+        plain(&moment(&document.date)),
+        plain(&machine.join(", "))
+    )
+}
+
+fn devices(devices: &[Device]) -> String {
+    let head = [
+        "device",
+        "backend",
+        "type",
+        "driver",
+        "score",
+        "mean share of the bound",
+        "rows right",
+        "failed",
+        "wrong",
+    ];
+    let body = devices.iter().map(|d| {
+        let driver = d.driver.as_deref().unwrap_or_default();
+        let names = [&d.name, &d.backend, &d.kind, driver];
+        let mut cells: Vec<String> = names.iter().map(|n| shortened(n, LONGEST)).collect();
+        cells.extend([score(d.score), share(mean_share(d))]);
+        cells.extend(counts(d).map(|n| n.to_string()));
+        cells
+    });
+    table(&head.map(Into::into), 4, &body.collect::<Vec<_>>())
+}
+
+fn peaks(devices: &[Device]) -> String {
+    if devices.is_empty() {
+        return String::new();
+    }
+    let head: Vec<String> = std::iter::once("peak".into())
+        .chain(devices.iter().map(|d| format!("{} ({})", shortened(&d.name, LONGEST), d.backend)))
+        .collect();
+    let mut body: Vec<Vec<String>> = Vec::new();
+    for (name, words, unit) in ROOFS {
+        let say = |d: &Device| {
+            let roof = d.peaks.roofs.get(name).copied().unwrap_or_default();
+            let cpu =
+                roof.per_cpu_second.map_or_else(String::new, |x| format!(", {}/CPU s", prefixed(x, unit)));
+            or_dash(roof.per_second, |x| prefixed(x, &format!("{unit}/s"))) + &cpu
+        };
+        body.push(std::iter::once(words.to_string()).chain(devices.iter().map(say)).collect());
+    }
+    for (words, of) in [
+        ("dispatch", (|d| d.peaks.dispatch) as fn(&Device) -> Option<f64>),
+        ("submission", |d| d.peaks.submit),
+    ] {
+        body.push(std::iter::once(words.to_string()).chain(devices.iter().map(|d| time(of(d)))).collect());
+    }
+    table(&head, 1, &body)
+}
+
+fn rows(device: &Device, several: bool) -> String {
+    let cpu = device.computes_on_cpu();
+    let mut head = vec!["kernel", "case", "time"];
+    if cpu {
+        head.push("CPU time");
+    }
+    head.extend(["p10 to p90", "rate", "of the bound", "error", "remarks"]);
+    let body: Vec<Vec<String>> = device.rows.iter().map(|row| line(device, row, cpu)).collect();
+    let words = if cpu { " Rates and shares by CPU seconds." } else { "" };
+    let title = if several {
+        format!("### {} ({})\n\n", plain(&shortened(&device.name, LONGEST)), plain(&device.backend))
+    } else {
+        String::new()
+    };
+    let note = if words.is_empty() { String::new() } else { format!("\n\n{}", words.trim()) };
+    let head: Vec<String> = head.into_iter().map(Into::into).collect();
+    format!("{title}{}{note}", table(&head, 2, &body))
+}
+
+fn line(device: &Device, row: &Row, cpu: bool) -> Vec<String> {
+    let judged = device.judged(row);
+    let mut cells = vec![row.kernel.clone(), row.case.clone(), time(row.time.median)];
+    if cpu {
+        cells.push(time(row.cpu.median));
+    }
+    cells.push(judged.p10.zip(judged.p90).map_or_else(|| time(None), |(a, b)| between(a, b)));
+    let rate = work_rate(row.flop, row.bytes, judged.median);
+    cells.push(rate.map_or_else(|| time(None), |(rate, what)| prefixed(rate, what)));
+    let by = row
+        .bound_by
+        .as_ref()
+        .filter(|_| row.share.is_some())
+        .map_or_else(String::new, |by| format!(" ({by})"));
+    cells.push(share(row.share) + &by);
+    cells.push(error(row.max_error));
+    let mut remarks: Vec<String> = row.failure.iter().map(|why| format!("FAILED: {why}")).collect();
+    remarks.extend(row.is_wrong().then(|| format!("WRONG: at most {} is allowed", error(row.tolerance))));
+    remarks.extend(row.asked_variant.iter().map(|v| format!("held to {v}")));
+    remarks.extend(row.tuned.then(|| "tuned".into()));
+    remarks.extend(row.flags.iter().cloned());
+    cells.push(remarks.join(", "));
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_stays_in_its_cell() {
+        assert_eq!(plain("a|b\n<script> `x` @y"), "a\\|b &lt;script&gt; \\`x\\` &#64;y");
+        let text = table(&["a".into(), "b".into()], 1, &[vec!["x|y".into(), "1".into()]]);
+        assert_eq!(text.lines().collect::<Vec<_>>(), ["| a | b |", "|---|---:|", "| x\\|y | 1 |"]);
+    }
+}

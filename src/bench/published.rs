@@ -1,0 +1,624 @@
+//! Benchmark documents as they come back from files, which anyone may have written, cut short or edited.
+//!
+//! A document is the JSON that `wgattn bench` exports: `schema` is [`SCHEMA`], `version` at most [`VERSION`]. What could not be measured
+//! is null there, and a key that is absent means the same; a value of another type is refused with its place. Times are seconds.
+
+use crate::error::{Error, Result};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What a benchmark document calls itself.
+pub const SCHEMA: &str = "wgattn-bench";
+/// The latest version of the schema that is understood here.
+pub const VERSION: u64 = 1;
+
+/// What stands before and behind the document inside of an HTML report.
+pub(super) const DATA_FROM: &str = "<script type=\"application/json\" id=\"wgattn-bench\">";
+pub(super) const DATA_TO: &str = "</script>";
+
+/// A whole document.
+#[derive(Clone, Debug)]
+pub struct Document {
+    /// Version of the program that measured.
+    pub program: String,
+    /// Commit of its source.
+    pub commit: Option<String>,
+    /// When, as ISO 8601.
+    pub date: String,
+    /// Whether the run came to its end.
+    pub complete: bool,
+    /// What was asked for, by name, as JSON.
+    pub options: BTreeMap<String, Value>,
+    /// The machine around the devices.
+    pub system: System,
+    /// Hash of each kernel's WGSL.
+    pub kernels: BTreeMap<String, String>,
+    /// Devices in the order of the run.
+    pub devices: Vec<Device>,
+}
+
+/// The machine around the devices.
+#[derive(Clone, Debug)]
+pub struct System {
+    /// Operating system.
+    pub os: Option<String>,
+    /// Instruction set.
+    pub arch: Option<String>,
+    /// Name of the processor.
+    pub cpu: Option<String>,
+    /// Its cores.
+    pub cores: Option<f64>,
+    /// Main memory.
+    pub memory_bytes: Option<f64>,
+}
+
+/// One adapter with all that was measured on it.
+#[derive(Clone, Debug)]
+pub struct Device {
+    /// Name by its driver.
+    pub name: String,
+    /// `vulkan`, `gl`, `cpu`…
+    pub backend: String,
+    /// `discrete`, `integrated`, `virtual`, `software` or `reference`.
+    pub kind: String,
+    /// Driver with its version.
+    pub driver: Option<String>,
+    /// Vendor and product.
+    pub pci: Option<String>,
+    /// Place on the bus: tells equal cards apart.
+    pub bus: Option<String>,
+    /// Index in `wgattn devices`.
+    pub index: Option<f64>,
+    /// Whether it keeps time by itself.
+    pub timestamps: Option<bool>,
+    /// Least and most lanes of a subgroup.
+    pub subgroup: Vec<f64>,
+    /// Limits by name.
+    pub limits: BTreeMap<String, f64>,
+    /// Its own roofline.
+    pub peaks: Peaks,
+    /// Measured cases, failures included.
+    pub rows: Vec<Row>,
+    /// End-to-end sweeps.
+    pub suites: Vec<Suite>,
+    /// Geometric mean of reference times over times.
+    pub score: Option<f64>,
+}
+
+/// What a device does at best in a second by the clock, and in a second of the processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Roof {
+    /// By the clock.
+    pub per_second: Option<f64>,
+    /// By processor seconds; only where the device computes on the CPU.
+    pub per_cpu_second: Option<f64>,
+}
+
+/// Roofs by name (`flop`, `bytes`, `loads.storage`…), and overheads in seconds.
+#[derive(Clone, Debug, Default)]
+pub struct Peaks {
+    /// Rates by name; those of `loads` as `loads.PATH`.
+    pub roofs: BTreeMap<String, Roof>,
+    /// Seconds of an empty dispatch.
+    pub dispatch: Option<f64>,
+    /// Seconds of an empty submission.
+    pub submit: Option<f64>,
+    /// Bytes from which on the roof of memory holds.
+    pub memory_from: Option<f64>,
+}
+
+/// Spread of one quantity over the runs, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Times {
+    /// The middle.
+    pub median: Option<f64>,
+    /// A tenth of the runs took less.
+    pub p10: Option<f64>,
+    /// A tenth of the runs took more.
+    pub p90: Option<f64>,
+    /// Median absolute deviation from the median.
+    pub mad: Option<f64>,
+}
+
+/// One kernel on one case.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Kernel.
+    pub kernel: String,
+    /// Case of the kernel.
+    pub case: String,
+    /// Variant asked for.
+    pub asked_variant: Option<String>,
+    /// Variants that ran.
+    pub variants: Vec<String>,
+    /// Whether tile shapes had been searched for on this device.
+    pub tuned: bool,
+    /// By the clock or the device's timestamps.
+    pub time: Times,
+    /// By processor seconds of the whole process.
+    pub cpu: Times,
+    /// Runs that were timed.
+    pub samples: Option<f64>,
+    /// Where `time` comes from.
+    pub source: Option<String>,
+    /// Seconds of compilation.
+    pub compile: Option<f64>,
+    /// Seconds of encoding one run.
+    pub encode: Option<f64>,
+    /// Seconds of the first run.
+    pub first_run: Option<f64>,
+    /// Floating-point operations of one run.
+    pub flop: Option<f64>,
+    /// Bytes that one run must move at least.
+    pub bytes: Option<f64>,
+    /// Exponentials of one run.
+    pub exp: Option<f64>,
+    /// Least seconds that the device could take.
+    pub bound: Option<f64>,
+    /// What takes most of these.
+    pub bound_by: Option<String>,
+    /// Part of the bound that was reached.
+    pub share: Option<f64>,
+    /// Largest error against the f64 reference.
+    pub max_error: Option<f64>,
+    /// Error that the kernel may have.
+    pub tolerance: Option<f64>,
+    /// Which part of the result was checked.
+    pub checked: Option<String>,
+    /// What else is to be known.
+    pub flags: Vec<String>,
+    /// Why there are no numbers.
+    pub failure: Option<String>,
+}
+
+/// Times of several ways over one size.
+#[derive(Clone, Debug)]
+pub struct Suite {
+    /// Short name.
+    pub name: String,
+    /// What people call it.
+    pub title: String,
+    /// What the size counts.
+    pub x: String,
+    /// What is measured.
+    pub y: String,
+    /// One per way.
+    pub series: Vec<Series>,
+}
+
+/// One way over all sizes.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// Which way.
+    pub name: String,
+    /// By size.
+    pub points: Vec<Point>,
+}
+
+/// One way at one size.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// The size.
+    pub x: Option<f64>,
+    /// By the clock.
+    pub y: Option<f64>,
+    /// By processor seconds.
+    pub cpu: Option<f64>,
+    /// Largest error against the f64 reference.
+    pub max_error: Option<f64>,
+    /// Why there are no numbers.
+    pub failure: Option<String>,
+}
+
+impl Device {
+    /// Whether it computes on the CPU, so that processor seconds are the figure to judge by.
+    pub fn computes_on_cpu(&self) -> bool {
+        matches!(self.kind.as_str(), "software" | "reference" | "cpu")
+    }
+
+    /// A roof in the seconds that rows of this device are judged by.
+    pub fn roof(&self, name: &str) -> Option<f64> {
+        let roof = self.peaks.roofs.get(name)?;
+        positive(if self.computes_on_cpu() { roof.per_cpu_second } else { roof.per_second })
+    }
+
+    /// The times that a row of this device is judged by: processor seconds where it computes on the CPU and they were measured.
+    pub fn judged(&self, row: &Row) -> Times {
+        if self.computes_on_cpu() && row.cpu.median.is_some() { row.cpu } else { row.time }
+    }
+}
+
+impl Row {
+    /// What went wrong, in words: a failure, or an error above the tolerance.
+    pub fn is_wrong(&self) -> bool {
+        matches!((self.max_error, self.tolerance), (Some(error), Some(tolerance)) if error > tolerance)
+    }
+}
+
+/// A number that a logarithm or a quotient can take.
+pub(crate) fn positive(x: Option<f64>) -> Option<f64> {
+    x.filter(|x| x.is_finite() && *x > 0.0)
+}
+
+impl Document {
+    /// Reads a document; `name` says in messages whose it is, such as the name of its file.
+    ///
+    /// Errors: [`Error::Value`] with the place of what is not as the schema has it.
+    pub fn read(name: &str, value: &Value) -> Result<Self> {
+        check(name, value)?;
+        let top = At { path: name.to_string(), value };
+        let program = top.at("wgattn")?;
+        let system = top.at("system")?;
+        let mut options = BTreeMap::new();
+        if let Some(given) = top.at("options")?.object()? {
+            options.extend(given.iter().map(|(key, value)| (key.clone(), value.clone())));
+        }
+        let kernels = top.at("kernels")?;
+        let mut hashes = BTreeMap::new();
+        for key in kernels.keys()? {
+            if let Some(hash) = kernels.text(&key)? {
+                hashes.insert(key, hash);
+            }
+        }
+        Ok(Self {
+            program: program.text("version")?.unwrap_or_else(|| "unknown".into()),
+            commit: program.text("commit")?,
+            date: top.text("date")?.unwrap_or_else(|| "unknown".into()),
+            complete: top.flag("complete")?.unwrap_or(false),
+            options,
+            system: System {
+                os: system.text("os")?,
+                arch: system.text("arch")?,
+                cpu: system.text("cpu")?,
+                cores: system.number("cores")?,
+                memory_bytes: system.number("memory_bytes")?,
+            },
+            kernels: hashes,
+            devices: top.needed_list("devices")?.iter().map(device).collect::<Result<_>>()?,
+        })
+    }
+}
+
+/// Whether a value is a benchmark document that can be understood here.
+fn check(name: &str, value: &Value) -> Result<()> {
+    let remedy = "give the .json that `wgattn bench --export` wrote";
+    let Some(object) = value.as_object() else {
+        return Err(Error::value(name, "a benchmark document, a JSON object", told(value), remedy));
+    };
+    match object.get("schema").and_then(Value::as_str) {
+        Some(SCHEMA) => {}
+        Some(other) => {
+            return Err(Error::value(format!("{name}: schema"), format!("{SCHEMA:?}"), short(other), remedy));
+        }
+        None => return Err(Error::value(format!("{name}: schema"), format!("{SCHEMA:?}"), "none", remedy)),
+    }
+    match object.get("version").and_then(Value::as_u64) {
+        Some(1..=VERSION) => Ok(()),
+        Some(newer) if newer > VERSION => Err(Error::value(
+            format!("{name}: version of the schema"),
+            format!("at most {VERSION}"),
+            newer,
+            "a newer wgattn wrote it: read it with that one, or measure again with this",
+        )),
+        _ => Err(Error::value(
+            format!("{name}: version of the schema"),
+            format!("1 to {VERSION}"),
+            object.get("version").map_or_else(|| "none".into(), told),
+            remedy,
+        )),
+    }
+}
+
+/// Reads the text of a file as a benchmark document, and checks what it calls itself. An HTML report holds its document.
+///
+/// Errors: [`Error::Value`] for text that is no JSON or ends too early, another schema, or a newer version.
+pub fn parse(name: &str, text: &str) -> Result<Value> {
+    let held = text.split_once(DATA_FROM).map(|(_, rest)| rest);
+    let text = held.map_or(text, |rest| rest.split_once(DATA_TO).map_or(rest, |(data, _)| data));
+    let value: Value = serde_json::from_str(text).map_err(|e| {
+        let place = format!("line {}, column {}", e.line(), e.column());
+        if text.trim().is_empty() {
+            Error::value(name, "a benchmark document", "an empty file", "export the run again")
+        } else if e.is_eof() {
+            let remedy = "the file was cut short: copy it again, or export the run again";
+            Error::value(name, "a whole JSON text", format!("one that ends at {place}"), remedy)
+        } else {
+            let remedy = "give the .json that `wgattn bench --export` wrote";
+            Error::value(name, "a benchmark document as JSON", format!("other text at {place}"), remedy)
+        }
+    })?;
+    check(name, &value)?;
+    Ok(value)
+}
+
+fn short(text: &str) -> String {
+    const MOST: usize = 60;
+    match text.chars().count() {
+        0..=MOST => format!("{text:?}"),
+        _ => format!("{:?}…", text.chars().take(MOST).collect::<String>()),
+    }
+}
+
+fn told(value: &Value) -> String {
+    match value {
+        Value::Null => "null".into(),
+        Value::Bool(b) => b.to_string(),
+        Value::Number(n) => n.to_string(),
+        Value::String(text) => short(text),
+        Value::Array(_) => "a list".into(),
+        Value::Object(_) => "an object".into(),
+    }
+}
+
+/// A value with its place, for messages.
+struct At<'a> {
+    path: String,
+    value: &'a Value,
+}
+
+impl<'a> At<'a> {
+    fn refuse<T>(&self, key: &str, expected: &str, got: &Value) -> Result<T> {
+        let remedy = "the file was edited or is damaged: export the run again";
+        Err(Error::value(format!("{}.{}", self.path, key.escape_debug()), expected, told(got), remedy))
+    }
+
+    fn child(&self, key: &str) -> &'a Value {
+        self.value.get(key).unwrap_or(&Value::Null)
+    }
+
+    fn at(&self, key: &str) -> Result<Self> {
+        let value = self.child(key);
+        match value {
+            Value::Object(_) | Value::Null => Ok(Self { path: format!("{}.{key}", self.path), value }),
+            other => self.refuse(key, "an object or null", other),
+        }
+    }
+
+    fn object(&self) -> Result<Option<&'a serde_json::Map<String, Value>>> {
+        Ok(self.value.as_object())
+    }
+
+    fn keys(&self) -> Result<Vec<String>> {
+        Ok(self.object()?.map(|o| o.keys().cloned().collect()).unwrap_or_default())
+    }
+
+    fn number(&self, key: &str) -> Result<Option<f64>> {
+        match self.child(key) {
+            Value::Null => Ok(None),
+            Value::Number(n) => Ok(n.as_f64().filter(|x| x.is_finite())),
+            other => self.refuse(key, "a number or null", other),
+        }
+    }
+
+    fn text(&self, key: &str) -> Result<Option<String>> {
+        match self.child(key) {
+            Value::Null => Ok(None),
+            Value::String(text) => Ok(Some(text.clone())),
+            other => self.refuse(key, "a text or null", other),
+        }
+    }
+
+    fn needed_text(&self, key: &str) -> Result<String> {
+        match self.child(key) {
+            Value::String(text) => Ok(text.clone()),
+            other => self.refuse(key, "a text", other),
+        }
+    }
+
+    fn flag(&self, key: &str) -> Result<Option<bool>> {
+        match self.child(key) {
+            Value::Null => Ok(None),
+            Value::Bool(b) => Ok(Some(*b)),
+            other => self.refuse(key, "true, false or null", other),
+        }
+    }
+
+    /// Items with their places; null is an empty list.
+    fn list(&self, key: &str) -> Result<Vec<Self>> {
+        match self.child(key) {
+            Value::Null => Ok(Vec::new()),
+            _ => self.needed_list(key),
+        }
+    }
+
+    fn needed_list(&self, key: &str) -> Result<Vec<Self>> {
+        match self.child(key) {
+            Value::Array(list) => {
+                let item = |(i, value)| Self { path: format!("{}.{key}[{i}]", self.path), value };
+                Ok(list.iter().enumerate().map(item).collect())
+            }
+            other => self.refuse(key, "a list", other),
+        }
+    }
+
+    fn texts(&self, key: &str) -> Result<Vec<String>> {
+        let text = |item: &Self| match item.value {
+            Value::String(text) => Ok(text.clone()),
+            other => self.refuse(key, "a list of texts", other),
+        };
+        self.list(key)?.iter().map(text).collect()
+    }
+
+    fn numbers(&self, key: &str) -> Result<Vec<f64>> {
+        let number = |item: &Self| match item.value.as_f64() {
+            Some(x) => Ok(x),
+            None => self.refuse(key, "a list of numbers", item.value),
+        };
+        self.list(key)?.iter().map(number).collect()
+    }
+}
+
+fn roof(at: &At<'_>, key: &str) -> Result<Roof> {
+    let roof = at.at(key)?;
+    Ok(Roof { per_second: roof.number("per_second")?, per_cpu_second: roof.number("per_cpu_second")? })
+}
+
+/// Rates of `peaks` that have a roof of their own, beside those of `loads`.
+const RATES: [&str; 8] =
+    ["flop", "bytes", "exp", "abs_difference", "gather_words", "stores", "upload_bytes", "readback_bytes"];
+/// Ways by which words are loaded.
+const PATHS: [&str; 4] = ["storage", "uniform", "texture", "workgroup"];
+
+fn peaks(at: &At<'_>) -> Result<Peaks> {
+    let mut roofs = BTreeMap::new();
+    for key in RATES {
+        roofs.insert(key.to_string(), roof(at, key)?);
+    }
+    let loads = at.at("loads")?;
+    for path in PATHS {
+        roofs.insert(format!("loads.{path}"), roof(&loads, path)?);
+    }
+    Ok(Peaks {
+        roofs,
+        dispatch: at.number("dispatch_seconds")?,
+        submit: at.number("submit_seconds")?,
+        memory_from: at.number("memory_from")?,
+    })
+}
+
+fn device(at: &At<'_>) -> Result<Device> {
+    let limits = at.at("limits")?;
+    let mut by_name = BTreeMap::new();
+    for key in limits.keys()? {
+        if let Some(x) = limits.number(&key)? {
+            by_name.insert(key, x);
+        }
+    }
+    Ok(Device {
+        name: at.needed_text("name")?,
+        backend: at.needed_text("backend")?,
+        kind: at.needed_text("type")?,
+        driver: at.text("driver")?,
+        pci: at.text("pci")?,
+        bus: at.text("bus")?,
+        index: at.number("index")?,
+        timestamps: at.flag("timestamps")?,
+        subgroup: at.numbers("subgroup")?,
+        limits: by_name,
+        peaks: peaks(&at.at("peaks")?)?,
+        rows: at.needed_list("rows")?.iter().map(row).collect::<Result<_>>()?,
+        suites: at.list("suites")?.iter().map(suite).collect::<Result<_>>()?,
+        score: at.number("score")?,
+    })
+}
+
+fn row(at: &At<'_>) -> Result<Row> {
+    Ok(Row {
+        kernel: at.needed_text("kernel")?,
+        case: at.needed_text("case")?,
+        asked_variant: at.text("asked_variant")?,
+        variants: at.texts("variants")?,
+        tuned: at.flag("tuned")?.unwrap_or(false),
+        time: Times {
+            median: at.number("median_seconds")?,
+            p10: at.number("p10_seconds")?,
+            p90: at.number("p90_seconds")?,
+            mad: at.number("mad_seconds")?,
+        },
+        cpu: Times {
+            median: at.number("cpu_seconds")?,
+            p10: at.number("cpu_p10_seconds")?,
+            p90: at.number("cpu_p90_seconds")?,
+            mad: None,
+        },
+        samples: at.number("samples")?,
+        source: at.text("timing_source")?,
+        compile: at.number("compile_seconds")?,
+        encode: at.number("encode_seconds")?,
+        first_run: at.number("first_run_seconds")?,
+        flop: at.number("flop")?,
+        bytes: at.number("bytes")?,
+        exp: at.number("exp")?,
+        bound: at.number("bound_seconds")?,
+        bound_by: at.text("bound_by")?,
+        share: at.number("share_of_bound")?,
+        max_error: at.number("max_error")?,
+        tolerance: at.number("tolerance")?,
+        checked: at.text("checked")?,
+        flags: at.texts("flags")?,
+        failure: at.text("failure")?,
+    })
+}
+
+fn suite(at: &At<'_>) -> Result<Suite> {
+    let name = at.needed_text("name")?;
+    Ok(Suite {
+        title: at.text("title")?.unwrap_or_else(|| name.clone()),
+        name,
+        x: at.text("x")?.unwrap_or_else(|| "size".into()),
+        y: at.text("y")?.unwrap_or_else(|| "seconds".into()),
+        series: at.list("series")?.iter().map(series).collect::<Result<_>>()?,
+    })
+}
+
+fn series(at: &At<'_>) -> Result<Series> {
+    let point = |at: &At<'_>| {
+        Ok(Point {
+            x: at.number("x")?,
+            y: at.number("y")?,
+            cpu: at.number("cpu")?,
+            max_error: at.number("max_error")?,
+            failure: at.text("failure")?,
+        })
+    };
+    Ok(Series {
+        name: at.needed_text("name")?,
+        points: at.list("points")?.iter().map(point).collect::<Result<_>>()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn refused(value: &Value) -> String {
+        Document::read("a.json", value).expect_err("refused").to_string()
+    }
+
+    #[test]
+    fn other_schemas_and_newer_versions_are_named_with_the_remedy() {
+        for (value, parts) in [
+            (json!([]), &["a.json", "a JSON object", "a list", "--export"][..]),
+            (json!({ "schema": "else", "version": 1 }), &["a.json: schema", "wgattn-bench", "\"else\""]),
+            (json!({ "version": 1 }), &["a.json: schema", "none"]),
+            (json!({ "schema": SCHEMA, "version": 2 }), &["at most 1", "got 2", "newer wgattn"]),
+            (json!({ "schema": SCHEMA, "version": "1" }), &["version", "\"1\""]),
+            (json!({ "schema": SCHEMA, "version": 1 }), &["a.json.devices", "a list", "null"]),
+        ] {
+            let message = refused(&value);
+            assert!(parts.iter().all(|part| message.contains(part)), "{message}: {parts:?}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_type_is_refused_with_its_place() {
+        let row = json!({ "kernel": "matmul", "case": "x", "median_seconds": "fast" });
+        let device = json!({ "name": "a", "backend": "b", "type": "discrete", "rows": [row] });
+        let message = refused(&json!({ "schema": SCHEMA, "version": 1, "devices": [device] }));
+        assert!(message.contains("a.json.devices[0].rows[0].median_seconds"), "{message}");
+        assert!(message.contains("a number or null") && message.contains("\"fast\""), "{message}");
+    }
+
+    #[test]
+    fn files_cut_short_say_where_they_end() {
+        let message =
+            parse("a.json", "{\"schema\": \"wgattn-bench\",\n \"vers").expect_err("cut").to_string();
+        assert!(message.contains("line 2") && message.contains("cut short"), "{message}");
+        let message = parse("a.json", "kernel,case").expect_err("CSV").to_string();
+        assert!(message.contains("other text at line 1"), "{message}");
+        assert!(parse("a.json", " \n").expect_err("empty").to_string().contains("an empty file"));
+    }
+
+    #[test]
+    fn null_and_absent_mean_not_measured() {
+        let row = json!({ "kernel": "matmul", "case": "x", "median_seconds": null, "flags": null });
+        let device = json!({ "name": "a", "backend": "b", "type": "software", "peaks": null, "rows": [row] });
+        let value = json!({ "schema": SCHEMA, "version": 1, "devices": [device] });
+        let document = Document::read("a.json", &value).expect("readable");
+        let device = &document.devices[0];
+        assert!(!document.complete && device.computes_on_cpu());
+        assert_eq!(device.rows[0].time, Times::default());
+        assert_eq!(device.roof("flop"), None);
+    }
+}

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::graph::{Graph, PassId, Schedule};
 use crate::kernel::{Caps, KernelParams};
 use crate::tensor::{HostTensor, Tensor};
-use recording::Recording;
+use recording::{Recording, Written};
 use std::fmt::Debug;
 
 /// What a device is.
@@ -208,6 +208,14 @@ pub trait Program: Debug + Send {
     /// Errors: [`Error::Tensor`] for what is no tensor of the graph, a lost device.
     fn recording(&self, _inputs: &[(Tensor, &HostTensor)]) -> Result<Option<Recording>> {
         Ok(None)
+    }
+
+    /// Runs once more, dispatch by dispatch, and tells what each left in the buffers it writes: to find in a long run the first
+    /// dispatch that goes wrong. One list for each dispatch of [`Program::recording`]; empty where nothing is dispatched.
+    ///
+    /// Errors: as [`Program::run`].
+    fn trace(&self) -> Result<Vec<Vec<Written>>> {
+        Ok(Vec::new())
     }
 
     /// Whether to time every step by itself, which slows the run as a whole.

@@ -135,6 +135,15 @@ pub enum Bound {
     Texture(usize),
 }
 
+/// What a dispatch left in a buffer that it writes.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// Number of the binding.
+    pub binding: u32,
+    /// The bytes of what is bound there.
+    pub bytes: Vec<u8>,
+}
+
 /// Where a tensor is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Home {

@@ -51,9 +51,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         check_target(path).map_err(|e| unwritten(path, &e))?;
     }
     let mut dump = match &args.dump {
-        Some(path) => {
-            Some(Dump::beside(path, args.dump_all).map_err(|e| folder_unwritten(path, &e))?)
-        }
+        Some(path) => Some(Dump::beside(path, args.dump_all).map_err(|e| folder_unwritten(path, &e))?),
         None => None,
     };
     let mut devices = devices(&args.device)?;
@@ -83,7 +81,10 @@ pub(super) fn run(args: &Args) -> Outcome {
     if let (Some(dump), Some(path)) = (dump, &args.dump) {
         let written = dumped.and_then(|()| dump.put_in_place()).map_err(|e| folder_unwritten(path, &e))?;
         match written {
-            0 => notice(format_args!("nothing failed, so {} is not written; --dump-all takes what passes", path.display())),
+            0 => notice(format_args!(
+                "nothing failed, so {} is not written; --dump-all takes what passes",
+                path.display()
+            )),
             count => notice(format_args!(
                 "{} in {}",
                 counted(count, "reproduction is", "reproductions are"),

@@ -6,7 +6,7 @@ use super::record::{file_word, manifest};
 use super::report::{info_json, judged_json};
 use super::suite::{Finished, Outcome};
 use super::{Expected, Ran, inputs};
-use crate::backend::recording::{Home, Recording};
+use crate::backend::recording::{Home, Recording, Written};
 use crate::kernel::{KernelSpec, Number, OnWgpu};
 use crate::tensor::HostTensor;
 use crate::words::counted;
@@ -41,8 +41,8 @@ impl Dump {
     /// Errors: what the file system reports.
     pub fn add(&mut self, finished: &Finished<'_>) -> io::Result<()> {
         let row = finished.row;
-        let wanted = row.outcome.is_failure()
-            || (self.everything && !matches!(row.outcome, Outcome::Ignored(_)));
+        let wanted =
+            row.outcome.is_failure() || (self.everything && !matches!(row.outcome, Outcome::Ignored(_)));
         let Some(expected) = finished.expected.filter(|_| wanted) else { return Ok(()) };
         let variant = row.variant.map_or_else(String::new, |v| format!("-{v}"));
         let stem = file_word(&format!("{}{variant}-{}", row.kernel, row.case));
@@ -59,14 +59,25 @@ impl Dump {
         };
         let (recording, unrecorded) = match recorded {
             Ok(Some(recording)) => (Some(recording), None),
-            Ok(None) if finished.ran.is_none() => (None, Some("it was not compiled, so there are no dispatches".to_string())),
+            Ok(None) if finished.ran.is_none() => {
+                (None, Some("it was not compiled, so there are no dispatches".to_string()))
+            }
             Ok(None) => (None, Some("this device computes the reference and dispatches nothing".into())),
             Err(error) => (None, Some(error.to_string())),
         };
         let mut manifest = case_json(finished, expected);
         manifest["unrecorded"] = json!(unrecorded);
         manifest["run"] = match &recording {
-            Some(recording) => self::manifest(recording, &mut keep)?,
+            Some(recording) => {
+                let mut run = self::manifest(recording, &mut keep)?;
+                // A device that does not run it again has no trace; what it did is in the manifest all the same.
+                let traced = finished.ran.map_or(Ok(Vec::new()), |ran| ran.program.trace());
+                match traced {
+                    Ok(trace) => add_trace(&mut run, &trace, &mut keep)?,
+                    Err(error) => run["untraced"] = json!(error.to_string()),
+                }
+                run
+            }
             None => without_recording(finished, expected, &mut keep)?,
         };
         manifest["outputs"] = outputs(expected, finished.ran, recording.as_ref(), &mut keep)?;
@@ -94,6 +105,26 @@ impl Dump {
         }
         Ok(count)
     }
+}
+
+/// Puts what each dispatch wrote beside it.
+fn add_trace(
+    run: &mut Value,
+    trace: &[Vec<Written>],
+    keep: &mut dyn FnMut(&str, &[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    let Some(commands) = run["commands"].as_array_mut() else { return Ok(()) };
+    let dispatches = commands.iter_mut().filter(|command| command["do"] == "dispatch");
+    for (number, (command, written)) in dispatches.zip(trace).enumerate() {
+        let mut list = Vec::new();
+        for Written { binding, bytes } in written {
+            let file = format!("after-dispatch-{number}-binding-{binding}.bin");
+            keep(&file, bytes)?;
+            list.push(json!({ "binding": binding, "contents": file }));
+        }
+        command["wrote"] = Value::Array(list);
+    }
+    Ok(())
 }
 
 fn case_json(finished: &Finished<'_>, expected: &Expected) -> Value {
@@ -227,7 +258,9 @@ fn readme(
              (rgba8unorm, write-only, 2d).\n\
              3. Do run.commands in order: copies, and {} with the bindings given; `workgroups_from` stands for an\n   \
              indirect dispatch. `uniforms` names the words of the uniform block, which buffer `params` holds.\n\
-             4. Read outputs[].place and compare with the expected file.\n",
+             4. Read outputs[].place and compare with the expected file. `wrote` of a dispatch is what this device had in the\n   \
+             buffers that it writes when the run was repeated dispatch by dispatch: input of the dispatches after it.\n\
+             No shader reads workgroup memory before it writes it, so it need not be cleared; this run did not.\n",
             counted(recording.buffers.len(), "buffer", "buffers"),
             counted(recording.textures.len(), "texture", "textures"),
             counted(recording.shaders.len(), "shader", "shaders"),

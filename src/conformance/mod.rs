@@ -65,7 +65,8 @@ impl Expected {
         let concrete = Concrete::of(spec, case)?;
         let (truth, naive) = (concrete.truth()?, concrete.naive()?);
         let mut outputs = Vec::new();
-        for (index, (port, (truth, naive))) in spec.ports.iter().zip(truth.into_iter().zip(naive)).enumerate() {
+        for (index, (port, (truth, naive))) in spec.ports.iter().zip(truth.into_iter().zip(naive)).enumerate()
+        {
             let (Some(truth), Some(naive)) = (truth, naive) else { continue };
             if port.access == Access::Write && !port.diagnostic {
                 let naive = deviation(&naive, &truth)?.error;
@@ -203,7 +204,8 @@ pub fn choices(caps: Option<&Caps>, spec: &'static KernelSpec, case: &Case) -> V
     let nameless = Choice { variant: None, lacks: None };
     let (Some(caps), OnWgpu::Shader(list)) = (caps, &spec.wgpu) else { return vec![nameless] };
     let (dims, params) = (Dims::of(case.dims), (case.params)());
-    let suits = |v: &Variant, caps: &Caps| (v.suits)(&dims, &params, caps) && (!v.subgroups || caps.subgroups);
+    let suits =
+        |v: &Variant, caps: &Caps| (v.suits)(&dims, &params, caps) && (!v.subgroups || caps.subgroups);
     let choice = |v: &'static Variant| {
         let lacks = match suits(v, caps) {
             true => None,
@@ -213,7 +215,9 @@ pub fn choices(caps: Option<&Caps>, spec: &'static KernelSpec, case: &Case) -> V
     };
     let found: Vec<_> = list.iter().filter_map(choice).collect();
     match found.is_empty() {
-        true => vec![Choice { variant: None, lacks: Some("no variant suits this shape on this driver".into()) }],
+        true => {
+            vec![Choice { variant: None, lacks: Some("no variant suits this shape on this driver".into()) }]
+        }
         false => found,
     }
 }
@@ -222,12 +226,18 @@ pub fn choices(caps: Option<&Caps>, spec: &'static KernelSpec, case: &Case) -> V
 fn lacking(caps: &Caps, suits: &dyn Fn(&Caps) -> bool) -> Option<String> {
     let memory = |caps: Caps| Caps { workgroup_bytes: u32::MAX, ..caps };
     let groups = |caps: Caps| Caps { subgroups: true, ..caps };
-    let rounds = |caps: Caps| Caps { loop_rounds: u64::MAX, invocations: u32::MAX, ..caps };
+    let rounds = |caps: Caps| Caps { loop_rounds: u64::MAX, ..caps };
     if suits(&groups(*caps)) {
         return Some("needs subgroup operations, which the device lacks".into());
     }
     if suits(&memory(*caps)) {
         return Some(format!("needs more workgroup memory than the device's {} bytes", caps.workgroup_bytes));
+    }
+    if suits(&rounds(*caps)) {
+        return Some(format!(
+            "needs more than the {} loop rounds after which the driver ends a loop",
+            caps.loop_rounds
+        ));
     }
     suits(&rounds(groups(memory(*caps)))).then(|| "needs more than the device's limits allow".into())
 }
@@ -281,8 +291,14 @@ mod tests {
     #[test]
     fn an_error_that_is_no_number_never_passes() {
         let found = |error| Deviation { error, index: 0, got: 0.0, expected: 0.0 };
-        let judged =
-            |error| Judged { port: "out", found: found(error), naive: 0.0, allowed: 0.0, factor: 0.0, floor: 0.0 };
+        let judged = |error| Judged {
+            port: "out",
+            found: found(error),
+            naive: 0.0,
+            allowed: 0.0,
+            factor: 0.0,
+            floor: 0.0,
+        };
         assert!(judged(0.0).passes() && judged(0.0).share() == 0.0);
         for bad in [f64::NAN, f64::INFINITY, 1e-30] {
             assert!(!judged(bad).passes(), "{bad}");

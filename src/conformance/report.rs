@@ -76,8 +76,11 @@ pub(super) fn judged_json(judged: &Judged) -> Value {
 /// One device as a table: a line per kernel, then why what was ignored was, then everything that failed.
 pub fn text(device: &Device) -> String {
     let info = &device.info;
-    let mut lines =
-        vec![format!("{} · {} · {} · {}", info.name, info.backend, info.kind, info.driver).trim_end_matches(" · ").into()];
+    let mut lines = vec![
+        format!("{} · {} · {} · {}", info.name, info.backend, info.kind, info.driver)
+            .trim_end_matches(" · ")
+            .into(),
+    ];
     if let Some(why) = &device.unusable {
         lines.push(format!("FAILED: {why}"));
         return lines.join("\n");
@@ -120,7 +123,9 @@ fn worst(rows: &[&Row]) -> String {
     match judged.max_by(|(_, a), (_, b)| a.share().total_cmp(&b.share())) {
         None => "-".into(),
         Some((_, judged)) if judged.found.error == 0.0 => "none".into(),
-        Some((row, judged)) if is_exact(judged) => format!("{:.1e}, and none is allowed ({})", judged.found.error, row.name()),
+        Some((row, judged)) if is_exact(judged) => {
+            format!("{:.1e}, and none is allowed ({})", judged.found.error, row.name())
+        }
         Some((row, judged)) => {
             format!("{:.2} of what is allowed ({:.1e}, {})", judged.share(), judged.found.error, row.name())
         }

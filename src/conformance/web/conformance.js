@@ -6,7 +6,8 @@
 //   textures  [width, height, format, usages, contents, label]
 //   commands  ["copy", from, offset, to, bytes], ["rows", from, offset, bytesPerRow, to, row, width, height], and
 //             ["run", shader, bindings, groups, indirect]; bindings are [binding, buffer, offset, bytes] or [binding, texture]
-//   outputs   { port, type, count, truth: ["f32" or "f64", contents], naive, allowed, buffer, offset or texture }
+//   outputs   { port, type, count, truth: [kind, contents], naive, allowed, buffer, offset or texture }; kind is f32, or f40 for
+//             the upper five bytes of f64
 "use strict";
 
 /** Tests whose pipelines are asked for ahead, so that the browser compiles several at a time. */
@@ -40,7 +41,10 @@ function bytesOf(contents) {
 function truthOf([kind, contents]) {
   const bytes = bytesOf(contents);
   if (bytes === null) return [];
-  return kind === "f64" ? new Float64Array(bytes.buffer) : Float64Array.from(new Float32Array(bytes.buffer));
+  if (kind === "f32") return Float64Array.from(new Float32Array(bytes.buffer));
+  const whole = new Uint8Array((bytes.length / 5) * 8);
+  for (let i = 0; i < bytes.length / 5; i++) whole.set(bytes.subarray(5 * i, 5 * i + 5), 8 * i + 3);
+  return new Float64Array(whole.buffer);
 }
 
 /** Numbers of an output as they lie in a device's memory. */
@@ -63,7 +67,9 @@ function judge(output, got) {
   if (!(scale > 0 && Number.isFinite(scale))) scale = 1;
   const worst = { error: 0, index: 0, got: 0, expected: 0 };
   for (let index = 0; index < truth.length; index++) {
-    let error = got[index] === truth[index] ? 0 : Math.abs(got[index] - truth[index]) / scale;
+    // `Object.is` holds of two NaNs; `===` of 0 and −0.
+    const same = got[index] === truth[index] || Object.is(got[index], truth[index]);
+    let error = same ? 0 : Math.abs(got[index] - truth[index]) / scale;
     if (Number.isNaN(error)) error = Infinity;
     if (error > worst.error) Object.assign(worst, { error, index, got: got[index], expected: truth[index] });
   }
@@ -385,7 +391,7 @@ class View {
     verdict.className = bad ? "bad" : "good";
     verdict.textContent = result.unusable ?? (bad
       ? `${result.failed} of ${result.rows.length} checks failed.`
-      : `All ${result.passed} checks passed${result.ignored ? `; ${result.ignored} ignored` : ""}.`);
+      : `All ${result.passed} checks that ran passed${result.ignored ? `; ${result.ignored} are listed as ignored` : ""}.`);
     if (!result.unusable) element("all").replaceChildren(this.line("All", result.rows));
   }
 }

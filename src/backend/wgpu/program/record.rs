@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::backend::recording::{
-    Bound, BufferRecord, Command, Dispatch, Home, Recording, ShaderRecord, TextureRecord,
+    Bound, BufferRecord, Command, Dispatch, Home, Recording, ShaderRecord, TextureRecord, Written,
 };
 use crate::kernel::wgsl::Resource;
 
@@ -134,6 +134,59 @@ impl WgpuProgram {
             }
         }
         Ok(made.recording)
+    }
+
+    /// Runs again, a submission for each dispatch, and reads back what each writes. Inputs and parameters are still where the
+    /// last run left them, since no step writes them.
+    ///
+    /// Errors: [`Error::DeviceLost`], a failed readback.
+    pub(super) fn written_by_dispatch(&self) -> Result<Vec<Vec<Written>>> {
+        let (mut all, mut number) = (Vec::new(), 0);
+        for (index, prepared) in self.steps.iter().enumerate() {
+            for launch in &prepared.launches {
+                let mut encoder = self.encoder();
+                self.encode_launches(&mut encoder, [(index, launch)].into_iter());
+                let tickets = self.read_written(&mut encoder, index, launch, number)?;
+                number += 1;
+                self.submit(encoder, self.schedule.steps[index].kernel.name)?;
+                if launch.groups > 0 {
+                    let taken = tickets.into_iter().map(|(binding, ticket)| {
+                        Ok(Written { binding, bytes: ticket.wait()?.device_bytes() })
+                    });
+                    all.push(taken.collect::<Result<_>>()?);
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// Encodes copies of the buffers that a launch writes.
+    fn read_written(
+        &self,
+        encoder: &mut ::wgpu::CommandEncoder,
+        index: usize,
+        launch: &Launch,
+        number: u64,
+    ) -> Result<Vec<(u32, Ticket)>> {
+        let bindings = &self.steps[index].pipeline.composed.bindings;
+        let entries = self.entries(&self.schedule.steps[index], index, launch, number)?;
+        let written =
+            bindings.iter().zip(entries).filter(|(b, _)| b.resource == Resource::Storage { write: true });
+        let mut tickets = Vec::new();
+        for (binding, entry) in written {
+            let ::wgpu::BindingResource::Buffer(part) = entry.resource else { continue };
+            let bytes = part.size.map_or(part.buffer.size() - part.offset, |size| size.get());
+            let words = u32::try_from(bytes / 4).map_err(|_| Error::Limit {
+                what: format!("reading back what {} writes", self.schedule.steps[index].kernel.name),
+                requested: bytes,
+                allowed: u64::from(u32::MAX) * 4,
+                remedy: "trace a smaller case".into(),
+            })?;
+            let origin = Origin::Buffer(part.buffer, part.offset);
+            let ticket = Ticket::encode(&self.core, encoder, origin, [words].into(), DType::U32)?;
+            tickets.push((binding.number, ticket));
+        }
+        Ok(tickets)
     }
 
     /// Memory of tensors, with what is in it before the run.

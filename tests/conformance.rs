@@ -146,7 +146,7 @@ fn refusals() -> std::result::Result<(), Failed> {
     let folder = folder("refusals");
     fs::create_dir(folder.join("full"))?;
     fs::write(folder.join("full/mine.txt"), "mine")?;
-    let cases: [(&[&str], &[&str]); 8] = [
+    let cases: [(&[&str], &[&str]); 9] = [
         (&["matmull"], &["no kernel matches \"matmull\"", "did you mean matmul?"]),
         (&["scan/nothing"], &["no case of \"scan\"", "there are ["]),
         (&["scan", "--device", "cpu", "--dump", "full"], &["full", "not empty"]),
@@ -155,6 +155,7 @@ fn refusals() -> std::result::Result<(), Failed> {
         (&["scan", "--device", "cpu", "--out", "no/where.json"], &["there is no folder no"]),
         (&["scan", "--device", "cpu,999"], &["999"]),
         (&["scan", "--dump-all"], &["--dump"]),
+        (&["scan", "--web", "page", "--json"], &["--web", "--json"]),
     ];
     for (args, parts) in cases {
         let output = command(&folder, args);

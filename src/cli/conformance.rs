@@ -3,7 +3,7 @@
 use super::{Failure, Outcome, notice, print_line, unwritten};
 use crate::backend::Backend as _;
 use crate::backend::cpu::CpuBackend;
-use crate::conformance::{self, Device, Dump, check_folder};
+use crate::conformance::{self, Device, Dump};
 use crate::error::Error;
 use crate::kernel::{Case, KernelSpec};
 use crate::kernels::KERNELS;
@@ -226,12 +226,24 @@ fn web(_: &Path, _: Option<&str>, _: &Cases) -> Outcome {
 /// Writes the page for browsers.
 #[cfg(feature = "wgpu")]
 fn web(folder: &Path, filter: Option<&str>, cases: &Cases) -> Outcome {
-    check_folder(folder).map_err(|e| folder_unwritten(folder, &e))?;
+    conformance::check_folder(folder).map_err(|e| folder_unwritten(folder, &e))?;
     let page = conformance::page(filter, cases, &mut |done, all| progress(&format!("{done}/{all}")))?;
     progress("");
+    if page.cases() == 0 {
+        let reasons: Vec<String> =
+            page.left_out().map(|(kernel, case, why)| format!("{kernel} · {case}: {why}")).collect();
+        return Err(Failure(format!(
+            "no case is left for the page ({}); widen the filter",
+            reasons.join(", ")
+        )));
+    }
     let bytes = page.write(folder).map_err(|e| folder_unwritten(folder, &e))?;
-    for (kernel, case, why) in page.left_out() {
-        notice(format_args!("{kernel} · {case}: {why}"));
+    match page.left_out().count() {
+        0 => {}
+        out => notice(format_args!(
+            "{out} of {} stay out, most of them because they are large; the page lists each with its reason",
+            counted(cases.len(), "case", "cases")
+        )),
     }
     print_line(&format!(
         "{}: {}, {:.1} MB; open it in any browser with WebGPU",

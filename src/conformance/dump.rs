@@ -253,7 +253,7 @@ fn readme(
             "To run it with any WebGPU implementation (manifest.json has all the numbers):\n\
              1. Make the {} and {} of run.buffers and run.textures, with the contents of their files from the first byte\n   \
              on; what has no file, and what lies beyond a file's end, is zero.\n\
-             2. Make a compute pipeline of each of the {} of run.shaders, with one bind group layout (group 0) of its bindings.\n   \
+             2. Make a compute pipeline of everything in run.shaders ({}), with one bind group layout (group 0) of its bindings.\n   \
              The kinds are those of WebGPU: uniform, storage, read-only-storage, texture (unfilterable-float, 2d), storage-texture\n   \
              (rgba8unorm, write-only, 2d).\n\
              3. Do run.commands in order: copies, and {} with the bindings given; `workgroups_from` stands for an\n   \

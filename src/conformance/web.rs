@@ -14,7 +14,6 @@ use crate::backend::wgpu::{Options, WgpuBackend, adapters};
 use crate::error::{Error, Result};
 use crate::kernel::{Case, Driver, KernelSpec, OnWgpu};
 use crate::kernels::find;
-use crate::tensor::HostTensor;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io;
@@ -171,7 +170,7 @@ impl Page {
             Home::Buffer { index, offset } => json!({ "buffer": index, "offset": offset }),
             Home::Texture(index) => json!({ "texture": index }),
         };
-        let (kind, truth) = truth_bytes(&wanted.truth);
+        let (kind, truth) = truth_bytes(wanted);
         let count = wanted.truth.to_f64().len();
         merged(
             json!({
@@ -285,13 +284,14 @@ fn pieces(shader: &ShaderRecord) -> Vec<&str> {
 }
 
 /// True values as f32 where that loses nothing; otherwise the upper five bytes of each f64, whose last bit is a 64th of an
-/// f32's: nothing that any tolerance would see.
-fn truth_bytes(truth: &HostTensor) -> (&'static str, Vec<u8>) {
-    let numbers = truth.to_f64();
+/// f32's, where a tolerance is far above that; and whole where only the truth itself passes.
+fn truth_bytes(wanted: &Wanted) -> (&'static str, Vec<u8>) {
+    let numbers = wanted.truth.to_f64();
     let exact = |x: &f64| f64::from(*x as f32).to_bits() == x.to_bits();
-    match numbers.iter().all(exact) {
-        true => ("f32", numbers.iter().flat_map(|x| (*x as f32).to_le_bytes()).collect()),
-        false => ("f40", numbers.iter().flat_map(|x| upper_bytes(*x)).collect()),
+    match (numbers.iter().all(exact), wanted.allowed >= f64::from(f32::EPSILON)) {
+        (true, _) => ("f32", numbers.iter().flat_map(|x| (*x as f32).to_le_bytes()).collect()),
+        (false, true) => ("f40", numbers.iter().flat_map(|x| upper_bytes(*x)).collect()),
+        (false, false) => ("f64", numbers.iter().flat_map(|x| x.to_le_bytes()).collect()),
     }
 }
 

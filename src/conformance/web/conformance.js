@@ -6,8 +6,8 @@
 //   textures  [width, height, format, usages, contents, label]
 //   commands  ["copy", from, offset, to, bytes], ["rows", from, offset, bytesPerRow, to, row, width, height], and
 //             ["run", shader, bindings, groups, indirect]; bindings are [binding, buffer, offset, bytes] or [binding, texture]
-//   outputs   { port, type, count, truth: [kind, contents], naive, allowed, buffer, offset or texture }; kind is f32, or f40 for
-//             the upper five bytes of f64
+//   outputs   { port, type, count, truth: [kind, contents], naive, allowed, buffer, offset or texture }; kind is f32, f64, or f40
+//             for the upper five bytes of f64
 "use strict";
 
 /** Tests whose pipelines are asked for ahead, so that the browser compiles several at a time. */
@@ -42,6 +42,7 @@ function truthOf([kind, contents]) {
   const bytes = bytesOf(contents);
   if (bytes === null) return [];
   if (kind === "f32") return Float64Array.from(new Float32Array(bytes.buffer));
+  if (kind === "f64") return new Float64Array(bytes.buffer);
   const whole = new Uint8Array((bytes.length / 5) * 8);
   for (let i = 0; i < bytes.length / 5; i++) whole.set(bytes.subarray(5 * i, 5 * i + 5), 8 * i + 3);
   return new Float64Array(whole.buffer);

@@ -24,7 +24,7 @@ type Check = fn() -> std::result::Result<(), Failed>;
 
 fn main() {
     let args = Arguments::from_args();
-    let anywhere: [(&str, Check); 7] = [
+    let anywhere: [(&str, Check); 8] = [
         ("command::a_table_ends_well_where_everything_passes", table),
         ("command::json_is_only_json_and_the_file_holds_the_same", json),
         ("command::wrong_usage_is_told_in_one_line", refusals),
@@ -32,6 +32,7 @@ fn main() {
         ("fault::a_device_that_cannot_be_opened_is_a_failure", unopened),
         ("fault::a_lost_device_is_opened_again_and_costs_a_row", lost),
         ("fault::what_a_driver_refuses_is_a_row", refused),
+        ("fault::a_panic_below_us_is_a_row", panicked),
     ];
     let mut trials: Vec<Trial> = anywhere.into_iter().map(|(name, check)| Trial::test(name, check)).collect();
     trials.extend(support::trials(&[
@@ -194,6 +195,8 @@ enum Fault {
     Wrong(&'static str),
     /// The driver does not compile it.
     Refuses(&'static str),
+    /// Something below us panics.
+    Panics(&'static str),
     /// The device goes away the first time.
     Loses(&'static str),
 }
@@ -235,6 +238,9 @@ impl Backend for Faulty {
                 context: kernel,
                 message: "internal compiler error".into(),
             }),
+            Fault::Panics(name) if name == kernel && self.losses.fetch_add(1, Ordering::Relaxed) == 0 => {
+                panic!("on purpose: internal error: entered unreachable code")
+            }
             Fault::Loses(name) if name == kernel && self.losses.fetch_add(1, Ordering::Relaxed) == 0 => {
                 Err(Error::DeviceLost { device: self.info().name, reason: "unplugged".into() })
             }
@@ -331,6 +337,18 @@ fn lost() -> std::result::Result<(), Failed> {
     ensure!(openings.load(Ordering::Relaxed) == 2, "opened {openings:?} times");
     let text = conformance::text(&device);
     ensure!(text.contains("FAILED scale_rows") && text.contains("unplugged"), "{text}");
+    Ok(())
+}
+
+fn panicked() -> std::result::Result<(), Failed> {
+    let openings = Arc::new(AtomicUsize::new(0));
+    let faulty = Faulty::new(Arc::new(CpuBackend), Fault::Panics("scale_rows"));
+    let mut device = faulty.device(Arc::clone(&openings));
+    device.run(&of_two(), &mut |_: &Finished<'_>| {});
+    let (tally, text) = (device.tally(), conformance::text(&device));
+    ensure!(tally.failed == 1 && tally.passed == of_two().len() - 1, "{tally:?}");
+    ensure!(text.contains("panicked: on purpose"), "{text}");
+    ensure!(openings.load(Ordering::Relaxed) == 2, "opened {openings:?} times");
     Ok(())
 }
 

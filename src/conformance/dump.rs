@@ -2,7 +2,7 @@
 //! must come out and what came out, in files that need none of this crate.
 
 use super::folder::PendingFolder;
-use super::record::{file_word, manifest};
+use super::record::{Keep, file_word, manifest};
 use super::report::{info_json, judged_json};
 use super::suite::{Finished, Outcome};
 use super::{Expected, Ran, inputs};
@@ -108,11 +108,7 @@ impl Dump {
 }
 
 /// Puts what each dispatch wrote beside it.
-fn add_trace(
-    run: &mut Value,
-    trace: &[Vec<Written>],
-    keep: &mut dyn FnMut(&str, &[u8]) -> io::Result<()>,
-) -> io::Result<()> {
+fn add_trace(run: &mut Value, trace: &[Vec<Written>], keep: Keep<'_>) -> io::Result<()> {
     let Some(commands) = run["commands"].as_array_mut() else { return Ok(()) };
     let dispatches = commands.iter_mut().filter(|command| command["do"] == "dispatch");
     for (number, (command, written)) in dispatches.zip(trace).enumerate() {
@@ -156,11 +152,7 @@ fn case_json(finished: &Finished<'_>, expected: &Expected) -> Value {
 }
 
 /// What there is of a case that did not get so far: inputs by port, and the shader it is held to.
-fn without_recording(
-    finished: &Finished<'_>,
-    expected: &Expected,
-    keep: &mut dyn FnMut(&str, &[u8]) -> io::Result<()>,
-) -> io::Result<Value> {
+fn without_recording(finished: &Finished<'_>, expected: &Expected, keep: Keep<'_>) -> io::Result<Value> {
     let (concrete, mut given) = (&expected.concrete, Vec::new());
     for (port, input) in concrete.spec.ports.iter().zip(&concrete.inputs) {
         let Some(input) = input else { continue };
@@ -203,7 +195,7 @@ fn outputs(
     expected: &Expected,
     ran: Option<&Ran>,
     recording: Option<&Recording>,
-    keep: &mut dyn FnMut(&str, &[u8]) -> io::Result<()>,
+    keep: Keep<'_>,
 ) -> io::Result<Value> {
     let mut list = Vec::new();
     for (number, wanted) in expected.outputs.iter().enumerate() {

@@ -2,20 +2,21 @@
 
 use crate::backend::recording::{Bound, Command, Dispatch, Recording};
 use serde_json::{Value, json};
+use std::io;
 
 /// A name that is safe in a file system: letters, digits, `-` and `_`.
 pub(super) fn file_word(text: &str) -> String {
     text.chars().map(|c| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '-' }).collect()
 }
 
-/// A recording as JSON; `keep` stores bytes under a name.
+/// Stores bytes under a name.
+pub(super) type Keep<'a> = &'a mut dyn FnMut(&str, &[u8]) -> io::Result<()>;
+
+/// A recording as JSON, with its bytes kept in files that it names.
 ///
 /// Errors: whatever `keep` reports.
-pub(super) fn manifest<E>(
-    recording: &Recording,
-    keep: &mut dyn FnMut(&str, &[u8]) -> Result<(), E>,
-) -> Result<Value, E> {
-    let mut file = |name: String, bytes: &[u8]| -> Result<Value, E> {
+pub(super) fn manifest(recording: &Recording, keep: Keep<'_>) -> io::Result<Value> {
+    let mut file = |name: String, bytes: &[u8]| -> io::Result<Value> {
         if bytes.is_empty() {
             return Ok(Value::Null);
         }

@@ -5,6 +5,8 @@ use crate::backend::{Backend, DeviceInfo, Stopwatch};
 use crate::error::{Error, Result};
 use crate::kernel::{Case, KernelSpec};
 use crate::kernels::KERNELS;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -247,11 +249,19 @@ fn outcome(
         let why = "not run: the device was lost before and did not come back";
         return (Outcome::Ignored(why.into()), None, false);
     };
-    let ran = match choice.variant {
+    let run = || match choice.variant {
         None => check(backend.as_ref(), expected),
         Some(name) => {
             let held = backend.held_to(&format!("{}/{name}", spec.name));
             held.and_then(|held| check(held.as_ref(), expected))
+        }
+    };
+    // What a driver's layer panics about is that driver's failure, not the end of the suite; the device is opened again after
+    // it, as after a loss, because nobody knows its state.
+    let ran = match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(ran) => ran,
+        Err(panic) => {
+            return (Outcome::Broken(format!("panicked: {}", words_of(panic.as_ref()))), None, true);
         }
     };
     match ran {
@@ -266,6 +276,12 @@ fn outcome(
             (Outcome::Broken(error.to_string()), None, lost)
         }
     }
+}
+
+/// What a panic said.
+fn words_of(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word")
 }
 
 /// A row that has just ended.

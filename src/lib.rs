@@ -12,6 +12,7 @@ pub mod backend;
 pub mod bench;
 #[cfg(feature = "cli")]
 pub mod cli;
+pub mod conformance;
 pub mod error;
 #[cfg(feature = "explorer")]
 pub mod explorer;

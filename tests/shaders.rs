@@ -3,7 +3,7 @@
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use wgattn::kernel::wgsl::{Resource, compose, join, param_words};
@@ -101,8 +101,10 @@ fn main() {
         }
     }
     trials.push(Trial::test("lint::finds_what_it_looks_for", || lint_works().map_err(Failed::from)));
-    trials.push(match browser_absent() {
-        Some(reason) => support::absent("browser::compiles_every_shader", &reason, browser_required()),
+    trials.push(match support::browser_absent() {
+        Some(reason) => {
+            support::absent("browser::compiles_every_shader", &reason, support::browser_required())
+        }
         None => Trial::test("browser::compiles_every_shader", move || browser(&all).map_err(Failed::from)),
     });
     libtest_mimic::run(&args, trials).exit();
@@ -362,47 +364,14 @@ fn lint_works() -> Result<(), String> {
     }
 }
 
-fn checker() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/webgpu")
-}
-
-fn node() -> String {
-    std::env::var("NODE").ok().filter(|n| !n.is_empty()).unwrap_or_else(|| "node".into())
-}
-
-fn browser_required() -> bool {
-    let on = |name: &str| std::env::var(name).is_ok_and(|v| !["", "0", "false"].contains(&v.as_str()));
-    on("CI") || on("WGATTN_REQUIRE_BROWSER")
-}
-
-/// Why the browser check cannot run here.
-fn browser_absent() -> Option<String> {
-    if !checker().join("check.mjs").is_file() {
-        return Some("no scripts/webgpu/check.mjs in this package".into());
-    }
-    if !Command::new(node()).arg("--version").output().is_ok_and(|o| o.status.success()) {
-        return Some("no Node.js; install nodejs or set NODE".into());
-    }
-    let in_path = |name: &str| {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
-    };
-    let named = std::env::var("CHROMIUM").is_ok_and(|c| Path::new(&c).is_file());
-    if !named && !["chromium", "chromium-browser", "google-chrome"].into_iter().any(in_path) {
-        return Some("no browser; install chromium or set CHROMIUM".into());
-    }
-    let missing = !checker().join("node_modules/playwright-core").is_dir();
-    missing.then(|| "no playwright-core; run `npm ci` in scripts/webgpu".into())
-}
-
 /// Tint checks the uniformity of control flow, which naga does not.
 fn browser(shaders: &[Shader]) -> Result<(), String> {
     let entry = |s: &Shader| serde_json::json!({ "name": s.name, "wgsl": s.text(), "entry": "main", "subgroups": s.variant.subgroups });
     let list = serde_json::Value::Array(shaders.iter().map(entry).collect());
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("shaders.json");
     std::fs::write(&path, list.to_string()).map_err(|e| format!("{}: {e}", path.display()))?;
-    let run = Command::new(node())
-        .arg(checker().join("check.mjs"))
+    let run = Command::new(support::node())
+        .arg(support::browser_scripts().join("check.mjs"))
         .arg(&path)
         .output()
         .map_err(|e| e.to_string())?;

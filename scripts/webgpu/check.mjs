@@ -13,44 +13,14 @@
 // Exit code: 0 all compile, 1 some do not, 2 no browser, no adapter, or unreadable input.
 // CHROMIUM names the browser (default: the first of chromium, chromium-browser, google-chrome in PATH).
 
-import { accessSync, constants as fsConstants, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
-import { delimiter, join } from "node:path";
+import { SetupError, launch, within } from "./browser.mjs";
 
 const CHUNK = 16;
 const CHUNK_SECONDS = 90;
 const WANTED_FEATURES = ["subgroups", "timestamp-query", "shader-f16"];
-const FLAGS = [
-  "--enable-unsafe-webgpu",
-  "--use-webgpu-adapter=swiftshader",
-  "--enable-features=Vulkan,WebGPU",
-  "--no-sandbox",
-  "--disable-dev-shm-usage",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-  "--no-first-run",
-  "--disable-quic",
-];
 const SUBGROUP_USE = /\bsubgroup[A-Z]\w*\s*\(|\bquad(?:Broadcast|Swap[XYD])\w*\s*\(|\bsubgroup_(?:size|invocation_id|id)\b/;
-
-/// A failure of the set-up, not of a shader: exit code 2.
-class SetupError extends Error {}
-
-function chromiumPath() {
-  if (process.env.CHROMIUM) return process.env.CHROMIUM;
-  for (const name of ["chromium", "chromium-browser", "google-chrome"]) {
-    for (const folder of (process.env.PATH ?? "").split(delimiter)) {
-      try {
-        accessSync(join(folder, name), fsConstants.X_OK);
-        return join(folder, name);
-      } catch {
-        // Not in this folder.
-      }
-    }
-  }
-  throw new SetupError("no chromium in PATH; install it or set CHROMIUM");
-}
 
 function readShaders(path) {
   let shaders;
@@ -141,27 +111,6 @@ async function serveBlankPage() {
   await new Promise((resolve, reject) => server.once("error", reject).listen(0, "127.0.0.1", resolve));
   return { server, url: `http://localhost:${server.address().port}/` };
 }
-
-async function launch() {
-  const executablePath = chromiumPath();
-  const playwright = await import("playwright-core").catch(() => {
-    throw new SetupError("playwright-core is not installed; run `npm ci` beside check.mjs");
-  });
-  // --disable-gpu would take the GPU process, and WebGPU with it.
-  return playwright.chromium
-    .launch({ executablePath, headless: true, args: FLAGS, ignoreDefaultArgs: ["--disable-gpu"], timeout: 60_000 })
-    .catch((error) => {
-      throw new SetupError(`cannot start ${executablePath}: ${error.message.split("\n")[0]}`);
-    });
-}
-
-const within = (seconds, promise) => {
-  let timer;
-  const late = new Promise((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${seconds} s`)), seconds * 1000);
-  });
-  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
-};
 
 /// A browser page with a device, opened again after a crash.
 class Gpu {

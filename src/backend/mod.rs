@@ -4,6 +4,7 @@
 
 pub mod cpu;
 pub mod device;
+pub mod recording;
 #[cfg(feature = "wgpu")]
 pub mod wgpu;
 #[cfg(not(feature = "wgpu"))]
@@ -14,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::graph::{Graph, PassId, Schedule};
 use crate::kernel::{Caps, KernelParams};
 use crate::tensor::{HostTensor, Tensor};
+use recording::{Recording, Written};
 use std::fmt::Debug;
 
 /// What a device is.
@@ -200,6 +202,21 @@ pub trait Program: Debug + Send {
     ///
     /// Errors: [`Error::Tensor`] for what is no output.
     fn read(&mut self, tensor: Tensor) -> Result<HostTensor>;
+
+    /// One run with these inputs as plain data, for other programs that run WebGPU; `None` where nothing is dispatched.
+    ///
+    /// Errors: [`Error::Tensor`] for what is no tensor of the graph, a lost device.
+    fn recording(&self, _inputs: &[(Tensor, &HostTensor)]) -> Result<Option<Recording>> {
+        Ok(None)
+    }
+
+    /// Runs once more, dispatch by dispatch, and tells what each left in the buffers it writes: to find in a long run the first
+    /// dispatch that goes wrong. One list for each dispatch of [`Program::recording`]; empty where nothing is dispatched.
+    ///
+    /// Errors: as [`Program::run`].
+    fn trace(&self) -> Result<Vec<Vec<Written>>> {
+        Ok(Vec::new())
+    }
 
     /// Whether to time every step by itself, which slows the run as a whole.
     fn set_profiling(&mut self, on: bool);

@@ -4,6 +4,7 @@
 //! 2 wrong usage.
 
 mod bench;
+mod conformance;
 mod devices;
 mod eval;
 #[cfg(feature = "explorer")]
@@ -48,6 +49,8 @@ enum Command {
     Graph(graph::Args),
     /// Time kernels and compare them with what the device can do
     Bench(bench::Args),
+    /// Check every kernel on the devices of this machine against the f64 reference
+    Conformance(conformance::Args),
     /// Print the joined WGSL of kernels
     Shaders(shaders::Args),
 }
@@ -169,6 +172,7 @@ pub fn main() -> ExitCode {
         Command::Spe(args) => spe::run(&args),
         Command::Graph(args) => graph::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Conformance(args) => conformance::run(&args),
         Command::Shaders(args) => shaders::run(&args),
     };
     match outcome {

@@ -175,7 +175,7 @@ impl Concrete {
 /// How far a result is from the truth, relative to the truth's largest magnitude (absolute where that is 0).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Deviation {
-    /// The largest relative deviation; infinite where a result is not finite and the truth is.
+    /// The largest relative deviation; infinite where only one of result and truth is NaN, or only one infinite.
     pub error: f64,
     /// Where it is.
     pub index: usize,
@@ -201,11 +201,31 @@ pub fn deviation(got: &HostTensor, truth: &HostTensor) -> Result<Deviation> {
     let scale = if scale > 0.0 && scale.is_finite() { scale } else { 1.0 };
     let mut worst = Deviation { error: 0.0, index: 0, got: 0.0, expected: 0.0 };
     for (index, (&got, &expected)) in got.iter().zip(&truth).enumerate() {
-        let error = if got == expected { 0.0 } else { (got - expected).abs() / scale };
+        let same = got == expected || (got.is_nan() && expected.is_nan());
+        let error = if same { 0.0 } else { (got - expected).abs() / scale };
         let error = if error.is_nan() { f64::INFINITY } else { error };
         if error > worst.error {
             worst = Deviation { error, index, got, expected };
         }
     }
     Ok(worst)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn between(got: [f32; 3], truth: [f32; 3]) -> f64 {
+        let tensor = |numbers: [f32; 3]| HostTensor::f32([3], numbers.to_vec()).expect("three numbers");
+        deviation(&tensor(got), &tensor(truth)).expect("of one shape").error
+    }
+
+    #[test]
+    fn a_nan_is_right_where_the_truth_is_one_and_nowhere_else() {
+        let gap = [1.0, f32::NAN, -2.0];
+        assert_eq!(between(gap, gap), 0.0);
+        assert!(between([1.0, 0.0, -2.0], gap).is_infinite(), "a number in the place of a NaN");
+        assert!(between(gap, [1.0, 0.0, -2.0]).is_infinite(), "a NaN in the place of a number");
+        assert_eq!(between([1.5, f32::NAN, -2.0], gap), 0.25, "the others are judged as ever");
+    }
 }

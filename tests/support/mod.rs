@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test program uses a part of this")]
 
 use libtest_mimic::{Failed, Trial};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, OnceLock};
 use wgattn::attention::{Attention, Landmarks, Masks, Qkv};
 use wgattn::backend::wgpu::{Options, WgpuBackend, adapters};
@@ -264,4 +266,40 @@ pub(crate) fn absent(name: &str, reason: &str, required: bool) -> Trial {
     Trial::ignorable_test(name, move || {
         if required { Err(Failed::from(reason)) } else { Ok(libtest_mimic::Completion::ignored_with(reason)) }
     })
+}
+
+/// What drives a browser.
+pub(crate) fn browser_scripts() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/webgpu")
+}
+
+/// Node.js, as the environment names it.
+pub(crate) fn node() -> String {
+    std::env::var("NODE").ok().filter(|n| !n.is_empty()).unwrap_or_else(|| "node".into())
+}
+
+/// Whether the environment says that a browser must be there.
+pub(crate) fn browser_required() -> bool {
+    let on = |name: &str| std::env::var(name).is_ok_and(|v| !["", "0", "false"].contains(&v.as_str()));
+    on("CI") || on("WGATTN_REQUIRE_BROWSER")
+}
+
+/// Why no browser can be driven here.
+pub(crate) fn browser_absent() -> Option<String> {
+    if !browser_scripts().join("check.mjs").is_file() {
+        return Some("no scripts/webgpu/check.mjs in this package".into());
+    }
+    if !Command::new(node()).arg("--version").output().is_ok_and(|o| o.status.success()) {
+        return Some("no Node.js; install nodejs or set NODE".into());
+    }
+    let in_path = |name: &str| {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+    };
+    let named = std::env::var("CHROMIUM").is_ok_and(|c| Path::new(&c).is_file());
+    if !named && !["chromium", "chromium-browser", "google-chrome"].into_iter().any(in_path) {
+        return Some("no browser; install chromium or set CHROMIUM".into());
+    }
+    let missing = !browser_scripts().join("node_modules/playwright-core").is_dir();
+    missing.then(|| "no playwright-core; run `npm ci` in scripts/webgpu".into())
 }

@@ -123,7 +123,7 @@ impl WgpuProgram {
     }
 
     /// The buffer of a tensor and the byte at which it begins.
-    fn place_of(&self, tensor: Tensor) -> Option<(&::wgpu::Buffer, u64)> {
+    pub(super) fn place_of(&self, tensor: Tensor) -> Option<(&::wgpu::Buffer, u64)> {
         let (id, from) = self.schedule.base(tensor);
         match self.objects[id as usize].as_ref()? {
             Object::Buffer { buffer, offset, .. } => Some((buffer, offset + from * tensor.dtype().bytes())),
@@ -136,12 +136,7 @@ impl WgpuProgram {
         match &copy.to {
             Stage::Uniform(to) => encoder.copy_buffer_to_buffer(buffer, copy.offset, to, 0, copy.bytes),
             Stage::Texture(texture, _) => {
-                let line = u64::from(TEXTURE_WIDTH) * 16;
-                let (rows, rest) = ((copy.bytes / line) as u32, (copy.bytes % line / 16) as u32);
-                let mut copy_rows = |offset: u64, row: u32, width: u32, height: u32| {
-                    if width == 0 || height == 0 {
-                        return;
-                    }
+                for TexelRows { offset, row, width, height } in texel_rows(copy.offset, copy.bytes) {
                     let layout = ::wgpu::TexelCopyBufferLayout {
                         offset,
                         bytes_per_row: (height > 1).then_some(TEXTURE_WIDTH * 16),
@@ -155,9 +150,7 @@ impl WgpuProgram {
                         target,
                         size,
                     );
-                };
-                copy_rows(copy.offset, 0, TEXTURE_WIDTH, rows);
-                copy_rows(copy.offset + u64::from(rows) * line, rows, rest, 1);
+                }
             }
         }
     }

@@ -153,6 +153,27 @@ pub(super) fn padded_rows(data: &HostTensor) -> Vec<u8> {
     padded
 }
 
+/// Rows of a staged texture that one copy fills.
+pub(super) struct TexelRows {
+    /// Byte of the source.
+    pub(super) offset: u64,
+    /// First row.
+    pub(super) row: u32,
+    /// Texels of a row.
+    pub(super) width: u32,
+    /// Rows.
+    pub(super) height: u32,
+}
+
+/// The copies of so many bytes into a staged texture: whole rows, then the rest of one.
+pub(super) fn texel_rows(offset: u64, bytes: u64) -> impl Iterator<Item = TexelRows> {
+    let line = u64::from(TEXTURE_WIDTH) * 16;
+    let (rows, rest) = ((bytes / line) as u32, (bytes % line / 16) as u32);
+    let whole = TexelRows { offset, row: 0, width: TEXTURE_WIDTH, height: rows };
+    let last = TexelRows { offset: offset + u64::from(rows) * line, row: rows, width: rest, height: 1 };
+    [whole, last].into_iter().filter(|r| r.width > 0 && r.height > 0)
+}
+
 pub(super) fn part_of(buffer: &::wgpu::Buffer, offset: u64, bytes: u64) -> ::wgpu::BindingResource<'_> {
     ::wgpu::BindingResource::Buffer(::wgpu::BufferBinding {
         buffer,

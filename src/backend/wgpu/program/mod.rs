@@ -7,6 +7,7 @@ mod bind;
 mod encode;
 mod memory;
 mod params;
+mod record;
 mod run;
 
 use super::pipeline::{Pipeline, fits, pipeline};
@@ -357,7 +358,25 @@ impl WgpuProgram {
 
     fn bind_group(&self, step: &Step, index: usize, launch: usize, number: u64) -> Result<::wgpu::BindGroup> {
         let prepared = &self.steps[index];
-        let launch = &prepared.launches[launch];
+        let entries = self.entries(step, index, &prepared.launches[launch], number)?;
+        self.core.checked(step.kernel.name, || {
+            self.core.device.create_bind_group(&::wgpu::BindGroupDescriptor {
+                label: Some(step.kernel.name),
+                layout: &prepared.pipeline.layout,
+                entries: &entries,
+            })
+        })
+    }
+
+    /// What a launch binds; its uniform block is the `number`th.
+    fn entries<'a>(
+        &'a self,
+        step: &Step,
+        index: usize,
+        launch: &'a Launch,
+        number: u64,
+    ) -> Result<Vec<::wgpu::BindGroupEntry<'a>>> {
+        let prepared = &self.steps[index];
         let block = param_words(step.kernel).len() as u64 * 4;
         let mut entries = Vec::new();
         let mut spare = self.dummies.iter();
@@ -376,13 +395,7 @@ impl WgpuProgram {
             };
             entries.push(::wgpu::BindGroupEntry { binding: binding.number, resource });
         }
-        self.core.checked(step.kernel.name, || {
-            self.core.device.create_bind_group(&::wgpu::BindGroupDescriptor {
-                label: Some(step.kernel.name),
-                layout: &prepared.pipeline.layout,
-                entries: &entries,
-            })
-        })
+        Ok(entries)
     }
 
     fn resource<'a>(

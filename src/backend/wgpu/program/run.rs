@@ -1,6 +1,7 @@
 //! Running on our own: submit, wait, and time.
 
 use super::*;
+use crate::backend::recording::{Recording, Written};
 
 /// Work of the first submission of a watched run, in floating-point operations; later ones grow or shrink with what they take.
 const FIRST_WORK: f64 = 64e6;
@@ -222,6 +223,14 @@ impl Program for WgpuProgram {
         let ticket = self.readback(tensor, &mut encoder)?;
         self.submit(encoder, "readback")?;
         ticket.wait()
+    }
+
+    fn recording(&self, inputs: &[(Tensor, &HostTensor)]) -> Result<Option<Recording>> {
+        self.record(inputs).map(Some)
+    }
+
+    fn trace(&self) -> Result<Vec<Vec<Written>>> {
+        self.written_by_dispatch()
     }
 
     fn set_profiling(&mut self, on: bool) {

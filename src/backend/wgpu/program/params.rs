@@ -44,7 +44,8 @@ impl WgpuProgram {
             ParamWord::Dim("h") => step.dims.size("h").to_le_bytes(),
             ParamWord::Dim(name) => window.dims.size(name).to_le_bytes(),
             ParamWord::BatchFrom => word32(window.batch_from),
-            ParamWord::Groups => word32(launch.groups),
+            ParamWord::GroupFrom => word32(launch.groups.start),
+            ParamWord::Groups => word32(launch.groups.end),
             ParamWord::At(i) => {
                 let class = prepared
                     .variant

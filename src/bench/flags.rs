@@ -45,7 +45,7 @@ const FAR_DEVIATIONS: f64 = 15.0;
 const FAR_PART: f64 = 0.2;
 /// The same for the difference of two medians.
 const DRIFT_DEVIATIONS: f64 = 3.0;
-const DRIFT_PART: f64 = 0.1;
+const DRIFT_PART: f64 = 0.15;
 /// Runs in each third without which nothing is said of drift.
 const LEAST_IN_THIRD: usize = 3;
 

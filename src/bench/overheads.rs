@@ -9,10 +9,12 @@ use crate::kernel::KernelSpec;
 use crate::kernel::case::Concrete;
 use crate::kernels::elementwise::add_words;
 use crate::kernels::probe::probe_copy;
-use crate::tensor::{HostTensor, Tensor};
+use crate::tensor::{Dims, HostTensor, Tensor};
 
 /// Dispatches of one submission whose time is compared with that of one.
 const DISPATCHES: u32 = 256;
+/// Words of a copy that no watchdog minds: 1 MiB.
+const SHORT_COPY: u32 = 262_144;
 /// How often each is timed; the best counts, because a roof is what the device can do when nobody disturbs it.
 const TRIES: usize = 5;
 
@@ -38,9 +40,12 @@ struct Probe {
 }
 
 impl Probe {
-    fn of(backend: &dyn Backend, spec: &'static KernelSpec) -> Result<Option<Self>> {
+    /// With another size of dimension `n` if one is given.
+    fn of(backend: &dyn Backend, spec: &'static KernelSpec, n: Option<u32>) -> Result<Option<Self>> {
         let Some(case) = spec.cases.iter().find(|c| c.bench) else { return Ok(None) };
-        let concrete = Concrete::of(spec, case)?;
+        let mut dims = Dims::of(case.dims);
+        n.into_iter().for_each(|n| dims.set("n", n));
+        let concrete = Concrete::with_dims(spec, case, dims)?;
         let (graph, _, tensors) = concrete.graph()?;
         let mut program = backend.compile(&graph)?;
         let mut input = None;
@@ -77,7 +82,7 @@ impl Overheads {
     /// Errors: as compiling and running.
     pub fn of(backend: &dyn Backend, options: Options) -> Result<Self> {
         let mut all = Self::default();
-        if let Some(mut tiny) = Probe::of(backend, &add_words::SPEC)? {
+        if let Some(mut tiny) = Probe::of(backend, &add_words::SPEC, None)? {
             let mut burst = |count: u32| {
                 least(|| {
                     let burst = tiny.program.run_burst(count)?;
@@ -90,12 +95,10 @@ impl Overheads {
             all.dispatch_seconds = Some(dispatch).filter(|s| *s > 0.0);
             all.submit_seconds = Some(one).filter(|s| *s > 0.0);
         }
-        // Tens of MiB in one go; a device that must not be kept busy for long has to do without.
-        if options.most_dispatch_seconds.is_some_and(|most| most < 0.05) {
-            return Ok(all);
-        }
+        // Tens of MiB in one go, but one where the device must not be kept busy for long.
+        let short = options.most_dispatch_seconds.map(|_| SHORT_COPY);
         if let Some(Probe { mut program, input: Some((tensor, data)), output: Some(output) }) =
-            Probe::of(backend, &probe_copy::SPEC)?
+            Probe::of(backend, &probe_copy::SPEC, short)?
         {
             let bytes = (data.shape().len() * data.dtype().bytes()) as f64;
             let run = least(|| timed(|| program.run().map(drop)))?;

@@ -57,6 +57,9 @@ pub(super) const FIELDS: [&str; 32] = [
     "failure",
 ];
 
+/// Variants that a line for people shows.
+const SHOWN: usize = 4;
+
 /// Multiply-adds per word loaded; `None` where there are none of either.
 fn intensity(flop: f64, words: f64) -> Option<f64> {
     rate(flop / 2.0, words)
@@ -101,33 +104,54 @@ impl Peaks {
 
     /// As a few lines for people.
     pub fn text(&self) -> String {
-        let say = |(unit, peak): (&str, Peak)| {
+        let say = |(unit, what, peak): (&str, &str, Peak)| {
             let by_cpu =
                 peak.per_cpu_second.map_or_else(String::new, |p| format!(" ({} per CPU second)", giga(p)));
-            let none = || format!("{unit}/s below timer resolution");
-            peak.per_second.map_or_else(none, |p| format!("{} {unit}/s{by_cpu}", giga(p)))
+            let none = || format!("{unit}/s{what} too fast to see");
+            peak.per_second.map_or_else(none, |p| format!("{} {unit}/s{what}{by_cpu}", giga(p)))
         };
-        let list = |peaks: &[(&str, Peak)]| peaks.iter().map(|p| say(*p)).collect::<Vec<_>>().join(", ");
-        let time = |seconds: Option<f64>| seconds.map_or_else(|| "below timer resolution".into(), millis);
-        format!(
-            "roofline measured on this device\n  arithmetic     {}\n  words near by  {}\n  memory         {}\n  \
-             overheads      one more dispatch {}, a submission {}, {}",
-            list(&[("GFLOP", self.flop), ("G|a − b|", self.abs_difference), ("Gexp", self.exp)]),
-            list(&[
-                ("Gword storage", self.loads.storage),
-                ("Gword uniform", self.loads.uniform),
-                ("Gword texture", self.loads.texture),
-                ("Gword workgroup", self.loads.workgroup),
-            ]),
-            list(&[
-                ("GB copied", self.bytes),
-                ("Gword stored", self.stores),
-                ("Gword gathered", self.gather)
-            ]),
-            time(self.overheads.dispatch_seconds),
-            time(self.overheads.submit_seconds),
-            list(&[("GB to the device", self.overheads.upload), ("GB back", self.overheads.readback)]),
-        )
+        let list =
+            |peaks: &[(&str, &str, Peak)]| peaks.iter().map(|p| say(*p)).collect::<Vec<_>>().join(", ");
+        let time = |seconds: Option<f64>| seconds.map_or_else(|| "too short to see".into(), millis);
+        let (near, over) = (&self.loads, &self.overheads);
+        let lines = [
+            (
+                "arithmetic",
+                list(&[
+                    ("GFLOP", "", self.flop),
+                    ("G|a − b|", "", self.abs_difference),
+                    ("Gexp", "", self.exp),
+                ]),
+            ),
+            (
+                "words near by",
+                list(&[
+                    ("Gword", " storage", near.storage),
+                    ("Gword", " uniform", near.uniform),
+                    ("Gword", " texture", near.texture),
+                    ("Gword", " workgroup", near.workgroup),
+                ]),
+            ),
+            (
+                "memory",
+                list(&[
+                    ("GB", " copied", self.bytes),
+                    ("Gword", " stored", self.stores),
+                    ("Gword", " gathered", self.gather),
+                ]),
+            ),
+            (
+                "overheads",
+                format!(
+                    "one more dispatch {}, a submission {}, {}",
+                    time(over.dispatch_seconds),
+                    time(over.submit_seconds),
+                    list(&[("GB", " to the device", over.upload), ("GB", " back", over.readback)])
+                ),
+            ),
+        ];
+        let lines = lines.map(|(name, text)| format!("\n  {name:<13}  {text}"));
+        format!("roofline measured on this device{}", lines.concat())
     }
 }
 
@@ -250,7 +274,7 @@ impl Row {
         };
         let encode = m.encode_seconds.map_or_else(String::new, |s| format!(", encode {}", millis(s)));
         let mut second = vec![
-            m.variants.join(" + "),
+            shortened(&m.variants),
             format!("{} runs by {}", m.seconds.samples, m.source),
             format!("compile {}{encode}, first run {}", millis(m.compile_seconds), millis(m.first_seconds)),
         ];
@@ -259,6 +283,14 @@ impl Row {
         }
         second.extend(m.steps.as_ref().map(|_| by_path(m.loaded())).into_iter().flatten().filter_map(fma));
         format!("{name:<42}  {}\n    {}", parts.join(" · "), second.join(" · "))
+    }
+}
+
+/// The first variants of a list, and how many there are besides.
+fn shortened(variants: &[String]) -> String {
+    match variants.get(SHOWN..) {
+        Some(rest) if rest.len() > 1 => format!("{} + {} more", variants[..SHOWN].join(" + "), rest.len()),
+        _ => variants.join(" + "),
     }
 }
 

@@ -65,3 +65,16 @@ impl WgpuProgram {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kernels_block_fits_its_place() {
+        for spec in crate::kernels::KERNELS {
+            let bytes = 4 * param_words(spec).len() as u64;
+            assert!(bytes <= PARAMS_STRIDE, "{}: {bytes} bytes of parameters", spec.name);
+        }
+    }
+}

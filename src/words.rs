@@ -59,6 +59,17 @@ pub(crate) fn plain(error: impl Display) -> String {
     format!("{first}{}{after}", letters.as_str())
 }
 
+/// An error as one line without the place in our own source, which tells a user of the command line nothing.
+#[cfg(feature = "cli")]
+pub(crate) fn one_line(error: impl Display) -> String {
+    // Drivers' messages may span lines.
+    let line = plain(error).lines().map(str::trim).collect::<Vec<_>>().join(" ");
+    match line.rfind(" (src") {
+        Some(at) if line.ends_with(')') => line[..at].to_string(),
+        _ => line,
+    }
+}
+
 /// The same with what can be done about it: `permission denied; check its permissions`.
 #[cfg(feature = "cli")]
 pub(crate) fn told(error: &io::Error) -> String {

@@ -10,6 +10,8 @@ use crate::words::{counted, plural};
 pub struct Opened {
     /// The device.
     pub backend: Box<dyn Backend>,
+    /// Its place in the list of adapters (`wgattn devices`); `None` for the CPU reference.
+    pub index: Option<usize>,
     /// Why it is not what one might expect: a software driver, no GPU driver at all, adapters left out.
     pub notices: Vec<String>,
 }
@@ -53,6 +55,116 @@ pub fn choose(list: &[DeviceInfo], asked: &str) -> Result<(usize, Option<String>
     }
 }
 
+/// What `wgattn devices` knows of an adapter beyond its name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Place in the list of adapters; `None` for the CPU reference.
+    pub index: Option<usize>,
+    /// PCI vendor and device number, `10de:2330`; `None` where it has none.
+    pub pci: Option<String>,
+    /// Where it sits on the PCI bus, so that two equal cards can be told apart; `None` where the driver does not say.
+    pub bus: Option<String>,
+    /// Whether it has timestamps.
+    pub timestamps: bool,
+    /// Smallest and largest subgroup, if it has subgroups.
+    pub subgroup: Option<[u32; 2]>,
+}
+
+/// The facts of an adapter by its place in the list, or of the CPU reference.
+pub fn facts(index: Option<usize>) -> Facts {
+    index.and_then(facts_of_adapter).unwrap_or_default()
+}
+
+#[cfg(not(feature = "wgpu"))]
+fn facts_of_adapter(_: usize) -> Option<Facts> {
+    None
+}
+
+#[cfg(feature = "wgpu")]
+fn facts_of_adapter(index: usize) -> Option<Facts> {
+    let report = super::wgpu::list_adapters().into_iter().nth(index)?;
+    let (low, high) = report.subgroup_sizes;
+    Some(Facts {
+        index: Some(index),
+        pci: (report.vendor != 0).then(|| format!("{:04x}:{:04x}", report.vendor, report.device)),
+        bus: Some(report.pci_bus).filter(|bus| !bus.is_empty()),
+        timestamps: report.timestamps,
+        subgroup: (high > 0).then_some([low, high]),
+    })
+}
+
+/// All adapters in order of preference; none in a build without them.
+pub fn list() -> Vec<DeviceInfo> {
+    #[cfg(feature = "wgpu")]
+    return super::wgpu::list_adapters().into_iter().map(|report| report.info).collect();
+    #[cfg(not(feature = "wgpu"))]
+    Vec::new()
+}
+
+/// Names of backends that can be asked for; `cpu` is the reference.
+const BACKENDS: [&str; 5] = ["vulkan", "dx12", "metal", "gl", "cpu"];
+
+/// Several devices for one run, as [`open`] wants to be asked: `auto`, `cpu`, or places in `list`. Each once, in the order asked for.
+///
+/// `asked` holds words as [`open`] takes them, and `all` for every adapter; `backends`, if any, keeps only devices of these. Without
+/// `asked`, backends stand for all their devices, and nothing at all for `auto`.
+///
+/// Errors: [`Error::NoDevice`] for what there is not, and for CUDA, which is not built yet.
+pub fn select(list: &[DeviceInfo], asked: &[String], backends: &[String]) -> Result<Vec<String>> {
+    let none = |asked: &str, reason: String| Error::NoDevice { asked: asked.into(), reason };
+    let backends: Vec<String> = backends.iter().map(|b| b.to_lowercase()).collect();
+    for backend in &backends {
+        if backend == "cuda" {
+            let reason = "this version has no CUDA backend yet; an NVIDIA card is reached through vulkan";
+            return Err(none("cuda", reason.into()));
+        }
+        if !BACKENDS.contains(&backend.as_str()) {
+            return Err(none(backend, format!("the backends are [{}]", BACKENDS.join(", "))));
+        }
+    }
+    let kept = |place: &str| {
+        let backend = place.parse::<usize>().map_or("cpu", |i| list[i].backend.as_str());
+        backends.is_empty() || backends.iter().any(|b| b == backend)
+    };
+    let mut places: Vec<String> = Vec::new();
+    let mut add = |place: String| {
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    };
+    let every = (0..list.len()).map(|i| i.to_string());
+    if asked.is_empty() && !backends.is_empty() {
+        every.chain(["cpu".to_string()]).filter(|p| kept(p)).for_each(add);
+    } else {
+        for word in asked.iter().map(|w| w.trim().to_lowercase()) {
+            match word.as_str() {
+                "all" => every.clone().filter(|p| kept(p)).for_each(&mut add),
+                "auto" if backends.is_empty() => add(word),
+                // The best of the list, whose backend is known before it is opened.
+                "auto" => every.clone().find(|p| kept(p)).into_iter().for_each(&mut add),
+                "cpu" => Some(word).filter(|p| kept(p)).into_iter().for_each(&mut add),
+                _ => {
+                    let place = choose(list, &word)?.0.to_string();
+                    Some(place).filter(|p| kept(p)).into_iter().for_each(&mut add);
+                }
+            }
+        }
+        if asked.is_empty() {
+            add("auto".into());
+        }
+    }
+    if places.is_empty() {
+        let words = if asked.is_empty() { backends.join(",") } else { asked.join(",") };
+        let kept = if backends.is_empty() { String::new() } else { format!(" of {}", backends.join(", ")) };
+        let known: Vec<String> = list.iter().map(|d| format!("{} ({})", d.name, d.backend)).collect();
+        return Err(none(
+            &words,
+            format!("there is no such adapter{kept}; there are [{}]", known.join(", ")),
+        ));
+    }
+    Ok(places)
+}
+
 /// Opens what was asked for.
 ///
 /// `auto` takes the best adapter that passes its self-test, and the CPU reference where there is none; both are
@@ -61,7 +173,7 @@ pub fn choose(list: &[DeviceInfo], asked: &str) -> Result<(usize, Option<String>
 /// Errors: [`Error::NoDevice`], [`Error::NotBuilt`], a failed self-test of a device asked for.
 pub fn open(asked: &str) -> Result<Opened> {
     match asked.to_lowercase().as_str() {
-        "cpu" => Ok(Opened { backend: Box::new(CpuBackend), notices: Vec::new() }),
+        "cpu" => Ok(Opened { backend: Box::new(CpuBackend), index: None, notices: Vec::new() }),
         "cuda" => Err(Error::NotBuilt { feature: "cuda" }),
         "auto" => Ok(auto()),
         _ => by_name(asked),
@@ -71,7 +183,7 @@ pub fn open(asked: &str) -> Result<Opened> {
 #[cfg(not(feature = "wgpu"))]
 fn auto() -> Opened {
     let notice = "built without the wgpu feature: computing on the CPU reference";
-    Opened { backend: Box::new(CpuBackend), notices: vec![notice.into()] }
+    Opened { backend: Box::new(CpuBackend), index: None, notices: vec![notice.into()] }
 }
 
 #[cfg(not(feature = "wgpu"))]
@@ -85,16 +197,16 @@ mod adapters {
     use super::super::{Backend as _, DeviceKind};
     use super::{CpuBackend, Error, Opened, Result, choose};
 
-    fn opened(backend: WgpuBackend, mut notices: Vec<String>) -> Opened {
+    fn opened(backend: WgpuBackend, index: usize, mut notices: Vec<String>) -> Opened {
         if backend.info().kind == DeviceKind::Software {
             notices.push(format!("{} is a software driver: it computes on the CPU", backend.info().name));
         }
-        Opened { backend: Box::new(backend), notices }
+        Opened { backend: Box::new(backend), index: Some(index), notices }
     }
 
     pub(super) fn auto() -> Opened {
         let mut notices = Vec::new();
-        for adapter in adapters() {
+        for (index, adapter) in adapters().into_iter().enumerate() {
             let left_out =
                 |e: &dyn std::fmt::Display| format!("adapter {} is left out: {e}", adapter.get_info().name);
             let backend = match WgpuBackend::on_adapter(&adapter, Options::default()) {
@@ -105,14 +217,14 @@ mod adapters {
                 }
             };
             match self_test(&backend) {
-                Ok(()) => return opened(backend, notices),
+                Ok(()) => return opened(backend, index, notices),
                 Err(e) => notices.push(left_out(&e)),
             }
         }
         notices.push(
             "no usable GPU driver found: computing on the CPU reference, which is slow but exact".into(),
         );
-        Opened { backend: Box::new(CpuBackend), notices }
+        Opened { backend: Box::new(CpuBackend), index: None, notices }
     }
 
     pub(super) fn by_name(asked: &str) -> Result<Opened> {
@@ -124,9 +236,66 @@ mod adapters {
             device: infos[index].name.clone(),
             missing: format!("{e}; choose another device"),
         })?;
-        Ok(opened(backend, notice.into_iter().collect()))
+        Ok(opened(backend, index, notice.into_iter().collect()))
     }
 }
 
 #[cfg(feature = "wgpu")]
 use adapters::{auto, by_name};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::DeviceKind;
+
+    fn device(name: &str, backend: &str) -> DeviceInfo {
+        DeviceInfo {
+            name: name.into(),
+            backend: backend.into(),
+            kind: DeviceKind::Discrete,
+            driver: String::new(),
+        }
+    }
+
+    fn selected(asked: &[&str], backends: &[&str]) -> Result<Vec<String>> {
+        // Two equal cards, and one of them through another backend.
+        let list = [device("RTX", "vulkan"), device("RTX", "vulkan"), device("RTX", "gl")];
+        let words = |list: &[&str]| list.iter().map(|w| (*w).to_string()).collect::<Vec<_>>();
+        select(&list, &words(asked), &words(backends))
+    }
+
+    #[test]
+    fn devices_are_selected_by_words_places_and_backends() {
+        for (asked, backends, expected) in [
+            (&[][..], &[][..], &["auto"][..]),
+            (&["0", "2"], &[], &["0", "2"]),
+            (&["all"], &[], &["0", "1", "2"]),
+            (&["all", "cpu", "1"], &[], &["0", "1", "2", "cpu"]),
+            (&["gl"], &[], &["2"]),
+            (&["rtx"], &[], &["0"]),
+            (&["all"], &["GL"], &["2"]),
+            (&[], &["vulkan", "cpu"], &["0", "1", "cpu"]),
+            (&["auto"], &["gl"], &["2"]),
+        ] {
+            assert_eq!(
+                selected(asked, backends).expect("there are such"),
+                expected,
+                "{asked:?} {backends:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_there_is_not_is_refused_with_what_there_is() {
+        for (asked, backends, told) in [
+            (&["3"][..], &[][..], "there are 3 adapters"),
+            (&["radeon"], &[], "RTX"),
+            (&["all"], &["metal"], "no such adapter of metal"),
+            (&[], &["opencl"], "the backends are [vulkan"),
+            (&[], &["cuda"], "no CUDA backend yet"),
+        ] {
+            let error = selected(asked, backends).expect_err("there is no such").to_string();
+            assert!(error.contains(told), "{asked:?} {backends:?}: {error}");
+        }
+    }
+}

@@ -116,6 +116,32 @@ pub struct Burst {
     pub cpu_seconds: f64,
 }
 
+/// What a run in several submissions took.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Parts {
+    /// Host seconds from encoding to completion.
+    pub wall_seconds: f64,
+    /// Seconds of processor time of the whole process.
+    pub cpu_seconds: f64,
+    /// How many submissions there were.
+    pub submissions: usize,
+    /// Seconds of the longest one; 0 where there is no such thing.
+    pub longest_seconds: f64,
+    /// Seconds of the longest one that held a single dispatch.
+    pub longest_dispatch_seconds: f64,
+}
+
+impl Parts {
+    /// Counts one submission of some dispatches.
+    pub(crate) fn add(&mut self, seconds: f64, dispatches: usize) {
+        self.submissions += 1;
+        self.longest_seconds = self.longest_seconds.max(seconds);
+        if dispatches == 1 {
+            self.longest_dispatch_seconds = self.longest_dispatch_seconds.max(seconds);
+        }
+    }
+}
+
 /// Bytes that a program holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
@@ -148,6 +174,12 @@ pub trait Backend: Debug + Send + Sync {
 
     /// What it offers to kernels; `None` where kernels have no variants.
     fn device_caps(&self) -> Option<&Caps> {
+        None
+    }
+
+    /// The same device with dispatches of at most so many operations (an exponential counted as eight); larger ones are cut into
+    /// parts. `None` where nothing is dispatched.
+    fn cut_to(&self, _operations: f64) -> Option<Box<dyn Backend>> {
         None
     }
 
@@ -188,6 +220,23 @@ pub trait Program: Debug + Send {
         if watch(0, steps) { self.run().map(Some) } else { Ok(None) }
     }
 
+    /// Runs all steps in submissions that are estimated to take at most `most` each, and waits: what one dispatch takes by itself
+    /// is the least. Where nothing is submitted, as [`Program::run`].
+    ///
+    /// Errors: as [`Program::run`].
+    fn run_in_parts(&mut self, _most: std::time::Duration) -> Result<Parts> {
+        let Timings { wall_seconds, cpu_seconds, .. } = self.run()?;
+        Ok(Parts { wall_seconds, cpu_seconds, ..Parts::default() })
+    }
+
+    /// Seconds that encoding all steps once takes the host, with nothing submitted; `None` where nothing is encoded. After a run:
+    /// inputs written since then would be lost.
+    ///
+    /// Errors: as [`Program::run`].
+    fn encode_seconds(&mut self) -> Result<Option<f64>> {
+        Ok(None)
+    }
+
     /// Runs all steps `repeats` times, in one submission where there is such a thing, and waits.
     ///
     /// Errors: as [`Program::run`].
@@ -223,6 +272,11 @@ pub trait Program: Debug + Send {
 
     /// What runs.
     fn schedule(&self) -> &Schedule;
+
+    /// The variant of every step in order; `reference` where kernels have none.
+    fn step_variants(&self) -> Vec<&'static str> {
+        vec!["reference"; self.schedule().steps.len()]
+    }
 
     /// What it holds.
     fn memory(&self) -> Memory;

@@ -1,45 +1,57 @@
 //! One case on one device: compile, warm up, repeat, compare.
 
+use super::expected::{Check, Checked, Expected, Found, wrong};
+use super::flags::{self, Flag};
 use super::stats::Summary;
 use crate::backend::{Backend, Burst, DeviceKind, Program, Stopwatch, TimingSource};
 use crate::error::Result;
-use crate::kernel::case::{Concrete, deviation};
-use crate::kernel::{Access, Case, Cost, KernelSpec, Loads, OnWgpu};
-use crate::tensor::Tensor;
+use crate::graph::Graph;
+use crate::kernel::case::Concrete;
+use crate::kernel::{Case, Cost, KernelSpec, Loads, OnWgpu};
+use crate::tensor::{HostTensor, Tensor};
+use std::time::Duration;
 
-/// Work above which only the first head is compared with the reference.
-const LARGE_FLOP: f64 = 4e9;
 /// A submission is filled up to this time, so that submitting does not count for short kernels.
 const BURST_SECONDS: f64 = 2e-3;
 const MOST_REPEATS: u32 = 64;
+/// A run this long needs no other one to warm up for it.
+const LONG_SECONDS: f64 = 0.5;
+/// Fewest runs where time is short: two could not tell which of them is odd.
+const FEWEST_RUNS: usize = 3;
+/// Operations of a dispatch where nothing is known of the device and dispatches are to be short.
+const FIRST_WORK: f64 = 64e6;
+/// How often a kernel is compiled anew with shorter dispatches.
+const MOST_CUTS: usize = 5;
+/// How often encoding is timed.
+const ENCODES: usize = 5;
 
-/// How long to measure.
+/// How long to measure, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// At least this long.
     pub seconds: f64,
     /// At least this many runs.
     pub runs: usize,
+    /// After this long no further run begins, even if `runs` are not reached, three excepted.
+    pub most_seconds: Option<f64>,
+    /// Operations that the reference behind the error may cost: of larger results a part is compared.
+    pub check_work: f64,
+    /// How long a single submission, and a single dispatch, should take at most.
+    pub most_dispatch_seconds: Option<f64>,
+    /// Operations that the device does in a second, if that is known: from these comes the size of the first dispatches.
+    pub flop_per_second: Option<f64>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seconds: 0.5, runs: 5 }
-    }
-}
-
-/// How much of a result was compared with the reference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Checked {
-    /// Every number.
-    All,
-    /// The first head of the first batch element.
-    FirstHead,
-}
-
-impl std::fmt::Display for Checked {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if *self == Self::All { "all" } else { "first head" })
+        Self {
+            seconds: 0.5,
+            runs: 5,
+            most_seconds: None,
+            check_work: 4e9,
+            most_dispatch_seconds: None,
+            flop_per_second: None,
+        }
     }
 }
 
@@ -60,16 +72,22 @@ pub struct Measured {
     pub source: TimingSource,
     /// Processor seconds of one run, where the device computes on the CPU.
     pub cpu_seconds: Option<Summary>,
-    /// Compiling and the first run, by the host's clock.
+    /// Seconds of compiling: pipelines, memory, bind groups.
+    pub compile_seconds: f64,
+    /// Seconds that the host takes to encode one run; `None` where nothing is encoded.
+    pub encode_seconds: Option<f64>,
+    /// Seconds of the first run, by the host's clock: some drivers compile only then.
     pub first_seconds: f64,
     /// Useful work of one run.
     pub cost: Cost,
     /// Work and words loaded of every step; `None` where there are no variants to say.
     pub steps: Option<Vec<StepWork>>,
-    /// Largest error against the f64 reference, relative to the largest value of the output.
-    pub error: f64,
+    /// Error against the f64 reference; `None` where nothing was compared.
+    pub found: Option<Found>,
     /// How much was compared.
     pub checked: Checked,
+    /// What to know before believing the numbers.
+    pub flags: Vec<Flag>,
 }
 
 impl Measured {
@@ -82,11 +100,16 @@ impl Measured {
             workgroup: sum.workgroup + words.workgroup,
         })
     }
+
+    /// The time to judge by: processor seconds where the device computes on the CPU.
+    pub fn time(&self) -> Summary {
+        self.cpu_seconds.unwrap_or(self.seconds)
+    }
 }
 
 /// Times one case.
 ///
-/// Errors: whatever compiling, running or the reference reports.
+/// Errors: whatever compiling, running or the reference reports, and a result that is not what the kernel promises.
 pub fn measure(
     backend: &dyn Backend,
     spec: &'static KernelSpec,
@@ -94,73 +117,183 @@ pub fn measure(
     options: Options,
 ) -> Result<Measured> {
     let concrete = Concrete::of(spec, case)?;
+    measure_with(backend, &concrete, options, &mut |c| Expected::of(c, Check::Work(options.check_work)))
+}
+
+/// Times concrete tensors; `expected` gives the truth about them once they have run.
+///
+/// Errors: as [`measure`].
+pub fn measure_with<E: std::borrow::Borrow<Expected>>(
+    backend: &dyn Backend,
+    concrete: &Concrete,
+    options: Options,
+    expected: &mut dyn FnMut(&Concrete) -> Result<E>,
+) -> Result<Measured> {
     let (graph, _, tensors) = concrete.graph()?;
-    let first = Stopwatch::start();
-    let mut program = backend.compile(&graph)?;
-    for (tensor, input) in tensors.iter().zip(&concrete.inputs) {
-        if let (Some(tensor), Some(input)) = (tensor, input) {
-            program.write(*tensor, input)?;
-        }
+    let inputs: Vec<(Tensor, &HostTensor)> = tensors
+        .iter()
+        .zip(&concrete.inputs)
+        .filter_map(|(tensor, input)| Some(((*tensor)?, input.as_ref()?)))
+        .collect();
+    let Ready { mut program, compile_seconds, first_seconds, exceeded } =
+        Ready::make(backend, &graph, &inputs, options)?;
+    let expected = expected(concrete)?;
+    let found = expected.borrow().compare(concrete.spec, program.as_mut(), &tensors)?;
+    if let Some(found) = found.filter(|f| !f.is_right()) {
+        return Err(wrong(concrete.spec.name, found));
     }
-    program.run()?;
-    let first_seconds = first.seconds().0;
-    let cost = (spec.cost)(&concrete.dims, &concrete.params);
-    let (error, checked) = largest_error(&concrete, program.as_mut(), &tensors, cost.flop > LARGE_FLOP)?;
-    let (variants, steps) = steps(program.as_mut())?;
+    let cost = (concrete.spec.cost)(&concrete.dims, &concrete.params);
+    let (variants, steps) = steps(program.as_ref());
     let bursts = repeat(program.as_mut(), options)?;
-    let computes_on_cpu = matches!(backend.info().kind, DeviceKind::Software | DeviceKind::Reference);
+    let encode_seconds = encode_seconds(program.as_mut())?;
+    let kind = backend.info().kind;
+    let computes_on_cpu = matches!(kind, DeviceKind::Software | DeviceKind::Reference);
     let cpu: Vec<f64> = bursts.iter().map(|b| b.cpu_seconds).collect();
-    let (source, seconds) = clocked(&bursts);
-    let nothing = Summary { median: 0.0, min: 0.0, mad: 0.0, samples: 0 };
+    let (source, times) = clocked(&bursts);
+    let seconds = Summary::of(&times).unwrap_or(Summary::NOTHING);
+    let mut flags: Vec<Flag> = Vec::new();
+    let mut warn = |of: bool, flag: Flag| flags.extend(of.then_some(flag));
+    warn(kind == DeviceKind::Software, Flag::Software);
+    warn(kind != DeviceKind::Reference && source == TimingSource::Wall, Flag::NoTimestamps);
+    warn(!seconds.is_measurable(), Flag::BelowResolution);
+    warn(exceeded, Flag::LongDispatch);
+    flags.extend(flags::of_times(if computes_on_cpu { &cpu } else { &times }));
     Ok(Measured {
         variants,
-        seconds: Summary::of(&seconds).unwrap_or(nothing),
+        seconds,
         source,
         cpu_seconds: Summary::of(&cpu).filter(|_| computes_on_cpu),
+        compile_seconds,
+        encode_seconds,
         first_seconds,
         cost,
         steps,
-        error,
-        checked,
+        found,
+        checked: expected.borrow().checked,
+        flags,
     })
+}
+
+/// A program that has run once.
+struct Ready {
+    program: Box<dyn Program>,
+    compile_seconds: f64,
+    first_seconds: f64,
+    /// Whether a single dispatch takes longer than it should, however short they were cut.
+    exceeded: bool,
+}
+
+impl Ready {
+    /// Compiles a graph, gives it its inputs and runs it; where dispatches are to be short, as often as it takes.
+    fn make(
+        backend: &dyn Backend,
+        graph: &Graph,
+        inputs: &[(Tensor, &HostTensor)],
+        options: Options,
+    ) -> Result<Self> {
+        let compiled = |backend: &dyn Backend| -> Result<(Box<dyn Program>, f64)> {
+            let watch = Stopwatch::start();
+            let mut program = backend.compile(graph)?;
+            let seconds = watch.seconds().0;
+            inputs.iter().try_for_each(|(tensor, input)| program.write(*tensor, input))?;
+            Ok((program, seconds))
+        };
+        let first = Stopwatch::start;
+        let Some(most) = options.most_dispatch_seconds else {
+            let (mut program, compile_seconds) = compiled(backend)?;
+            let watch = first();
+            program.run()?;
+            let first_seconds = watch.seconds().0;
+            return Ok(Self { program, compile_seconds, first_seconds, exceeded: false });
+        };
+        let mut work = options.flop_per_second.map_or(FIRST_WORK, |f| 0.25 * f * most);
+        let mut cuts = 0;
+        loop {
+            let cut = backend.cut_to(work);
+            let (mut program, compile_seconds) = compiled(cut.as_deref().unwrap_or(backend))?;
+            let watch = first();
+            program.run_in_parts(Duration::from_secs_f64(most))?;
+            let first_seconds = watch.seconds().0;
+            // Once more: some drivers compile within the first run.
+            let longest = program.run_in_parts(Duration::from_secs_f64(most))?.longest_dispatch_seconds;
+            cuts += 1;
+            if longest <= most || cut.is_none() || cuts == MOST_CUTS {
+                return Ok(Self { program, compile_seconds, first_seconds, exceeded: longest > most });
+            }
+            work *= 0.7 * most / longest;
+        }
+    }
+}
+
+/// The middle of a few encodings; one that takes long is done once.
+fn encode_seconds(program: &mut dyn Program) -> Result<Option<f64>> {
+    let mut times = Vec::new();
+    while times.len() < ENCODES && times.iter().sum::<f64>() < 0.05 {
+        match program.encode_seconds()? {
+            Some(seconds) => times.push(seconds),
+            None => return Ok(None),
+        }
+    }
+    Ok(Summary::of(&times).map(|s| s.median))
 }
 
 /// Enough bursts of enough runs.
 pub(super) fn repeat(program: &mut dyn Program, options: Options) -> Result<Vec<Burst>> {
-    let total = Stopwatch::start();
-    let single = program.run_burst(1)?;
+    let allowed = options.most_dispatch_seconds;
+    let in_parts = |program: &mut dyn Program, most: f64| -> Result<Burst> {
+        let parts = program.run_in_parts(Duration::from_secs_f64(most))?;
+        let (wall_seconds, cpu_seconds) = (parts.wall_seconds, parts.cpu_seconds);
+        Ok(Burst { device_seconds: None, wall_seconds, cpu_seconds })
+    };
+    let single = match allowed {
+        Some(most) => in_parts(program, most)?,
+        None => program.run_burst(1)?,
+    };
+    // Work that does not fit one submission stays cut.
+    let cut = allowed.filter(|most| single.wall_seconds > *most);
     let estimate = single.device_seconds.unwrap_or(single.wall_seconds).max(1e-9);
-    let repeats = (BURST_SECONDS / estimate).ceil().clamp(1.0, f64::from(MOST_REPEATS)) as u32;
-    let mut bursts = Vec::new();
-    while bursts.len() < options.runs.max(1) || total.seconds().0 < options.seconds {
-        bursts.push(program.run_burst(repeats)?);
+    let burst = allowed.unwrap_or(BURST_SECONDS).min(BURST_SECONDS);
+    let repeats = (burst / estimate).ceil().clamp(1.0, f64::from(MOST_REPEATS)) as u32;
+    // A long run that came after another is as good as any.
+    let (counted, before) = match single.wall_seconds >= LONG_SECONDS {
+        true => (Some(single), single.wall_seconds),
+        false => (None, 0.0),
+    };
+    let total = Stopwatch::start();
+    let mut bursts: Vec<Burst> = counted.into_iter().collect();
+    let wanted = |runs: usize, seconds: f64| {
+        let late = options.most_seconds.is_some_and(|most| seconds >= most && runs >= FEWEST_RUNS);
+        !late && (runs < options.runs.max(1) || seconds < options.seconds)
+    };
+    while wanted(bursts.len(), before + total.seconds().0) {
+        bursts.push(match cut {
+            Some(most) => in_parts(program, most)?,
+            None => program.run_burst(repeats)?,
+        });
     }
     Ok(bursts)
 }
 
 /// One clock for all bursts: the device's, unless its timestamps failed in any of them.
 pub(super) fn clocked(bursts: &[Burst]) -> (TimingSource, Vec<f64>) {
-    match bursts.iter().map(|b| b.device_seconds).collect::<Option<Vec<f64>>>() {
+    let believed = |b: &Burst| b.device_seconds.filter(|s| s.is_finite() && *s > 0.0);
+    match bursts.iter().map(believed).collect::<Option<Vec<f64>>>() {
         Some(seconds) if !seconds.is_empty() => (TimingSource::Timestamp, seconds),
         _ => (TimingSource::Wall, bursts.iter().map(|b| b.wall_seconds).collect()),
     }
 }
 
 /// The variants that ran, and the work of each step.
-pub(super) fn steps(program: &mut dyn Program) -> Result<(Vec<String>, Option<Vec<StepWork>>)> {
-    program.set_profiling(true);
-    let profiled = program.run();
-    program.set_profiling(false);
-    let times = profiled?.steps;
+pub(super) fn steps(program: &dyn Program) -> (Vec<String>, Option<Vec<StepWork>>) {
     let mut names: Vec<String> = Vec::new();
     let mut work = Some(Vec::new());
-    for (step, time) in program.schedule().steps.iter().zip(&times) {
-        let name = format!("{}/{}", time.kernel, time.variant);
+    for (step, chosen) in program.schedule().steps.iter().zip(program.step_variants()) {
+        let name = format!("{}/{chosen}", step.kernel.name);
         if !names.contains(&name) {
             names.push(name);
         }
         let variant = match &step.kernel.wgpu {
-            OnWgpu::Shader(list) => list.iter().find(|v| v.name == time.variant),
+            OnWgpu::Shader(list) => list.iter().find(|v| v.name == chosen),
             OnWgpu::Expand(_) => None,
         };
         let done = variant.map(|variant| {
@@ -171,36 +304,18 @@ pub(super) fn steps(program: &mut dyn Program) -> Result<(Vec<String>, Option<Ve
                 texture: heads * one.texture,
                 workgroup: heads * one.workgroup,
             };
-            ((step.kernel.cost)(&step.dims, &step.params), words)
+            // How many workgroups run is found on the device, possibly none, so such a step bounds nothing.
+            match step.group_counts().next() {
+                Some(_) => (Cost::default(), Words::default()),
+                None => ((step.kernel.cost)(&step.dims, &step.params), words),
+            }
         });
         work = work.zip(done).map(|(mut list, done)| {
             list.push(done);
             list
         });
     }
-    Ok((names, work))
-}
-
-/// Largest error of the program's outputs against the f64 reference, of all of it or of the first head.
-///
-/// Errors: whatever reading or the reference reports.
-pub fn largest_error(
-    concrete: &Concrete,
-    program: &mut dyn Program,
-    tensors: &[Option<Tensor>],
-    large: bool,
-) -> Result<(f64, Checked)> {
-    let checked = if large { Checked::FirstHead } else { Checked::All };
-    let truth = if large { concrete.first_head()?.truth()? } else { concrete.truth()? };
-    let mut worst = 0.0_f64;
-    for (index, port) in concrete.spec.ports.iter().enumerate() {
-        let (Some(tensor), Some(truth)) = (tensors[index], &truth[index]) else { continue };
-        if port.access == Access::Write && !port.diagnostic {
-            let got = program.read(tensor)?.beginning(truth.shape())?;
-            worst = worst.max(deviation(&got, truth)?.error);
-        }
-    }
-    Ok((worst, checked))
+    (names, work)
 }
 
 #[cfg(test)]
@@ -212,6 +327,9 @@ mod tests {
         let burst = |device_seconds| Burst { device_seconds, wall_seconds: 3.0, cpu_seconds: 1.0 };
         let both = [burst(Some(2.0)), burst(Some(2.5))];
         assert_eq!(clocked(&both), (TimingSource::Timestamp, vec![2.0, 2.5]));
-        assert_eq!(clocked(&[burst(Some(2.0)), burst(None)]), (TimingSource::Wall, vec![3.0, 3.0]));
+        for bad in [None, Some(0.0), Some(-1.0), Some(f64::NAN), Some(f64::INFINITY)] {
+            let times = clocked(&[burst(Some(2.0)), burst(bad)]);
+            assert_eq!(times, (TimingSource::Wall, vec![3.0, 3.0]), "{bad:?}");
+        }
     }
 }

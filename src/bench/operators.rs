@@ -106,17 +106,16 @@ impl Timed {
         }
         program.run()?;
         let repeated = Stopwatch::start();
-        let (_, steps) = steps(program.as_mut())?;
+        let (_, steps) = steps(program.as_ref());
         let memory = program.memory();
         let bursts = repeat(program.as_mut(), options)?;
         let (_, seconds) = clocked(&bursts);
         let cpu: Vec<f64> = bursts.iter().map(|b| b.cpu_seconds).collect();
         let on_cpu = matches!(backend.info().kind, DeviceKind::Software | DeviceKind::Reference);
-        let nothing = Summary { median: 0.0, min: 0.0, mad: 0.0, samples: 0 };
         Ok(Self {
             memory: memory.external + memory.beyond_inputs_and_outputs(),
             dispatches: program.schedule().steps.len(),
-            seconds: Summary::of(&seconds).unwrap_or(nothing),
+            seconds: Summary::of(&seconds).unwrap_or(Summary::NOTHING),
             cpu_seconds: Summary::of(&cpu).filter(|_| on_cpu),
             repeated_seconds: repeated.seconds().0,
             steps,

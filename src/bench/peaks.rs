@@ -1,11 +1,16 @@
 //! What the device can do at best, measured in the same run by the probe kernels.
 
-use super::measure::{Measured, Options, StepWork, measure};
+use super::expected::{Check, Expected};
+use super::measure::{Measured, Options, StepWork, measure_with};
+use super::overheads::Overheads;
 use super::stats::rate;
 use crate::backend::{Backend, DeviceKind};
 use crate::error::{Error, Result};
 use crate::kernel::KernelSpec;
-use crate::kernels::probe::{probe_copy, probe_exp, probe_fma, probe_load, probe_store};
+use crate::kernel::case::Concrete;
+use crate::kernels::probe::{
+    probe_abs_difference, probe_copy, probe_exp, probe_fma, probe_gather, probe_load, probe_store,
+};
 
 /// One roof.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,8 +51,14 @@ pub struct Peaks {
     pub exp: Peak,
     /// Words read from near, by path.
     pub loads: PathPeaks,
+    /// Absolute differences that are added up: two operations each.
+    pub abs_difference: Peak,
+    /// Words read from anywhere in memory.
+    pub gather: Peak,
     /// Words written.
     pub stores: Peak,
+    /// Dispatches, submissions, and the way to the device and back.
+    pub overheads: Overheads,
     /// Bytes of a step from which on memory bandwidth is a roof of its own: 0 on GPUs; where the processor computes, what the copy that
     /// measured it moves, because less than that may stay in the processor's caches. Infinite where memory is no roof.
     pub memory_from: f64,
@@ -99,6 +110,9 @@ pub struct Bound {
     pub limit: Limit,
 }
 
+/// Rows of a probe that are compared with the reference.
+const CHECKED_ROWS: u32 = 64;
+
 /// Bytes that the copy moves whose speed is the roof of memory: twice 32 MiB.
 const COPIED: f64 = 67_108_864.0;
 
@@ -137,42 +151,61 @@ impl Peaks {
         Some(Bound { seconds, limit })
     }
 
-    /// Runs the probes.
+    /// Runs the probes. `progress` is told what comes next.
     ///
-    /// Errors: as [`measure`].
-    pub fn of(backend: &dyn Backend, options: Options) -> Result<Self> {
-        let held =
-            |path: Option<&str>, spec: &'static KernelSpec, work: fn(&Measured) -> f64| -> Result<Peak> {
-                let Some(case) = spec.cases.iter().find(|c| c.bench) else { return Ok(Peak::default()) };
-                let measured = match path {
-                    None => measure(backend, spec, case, options)?,
-                    Some(path) => match backend.held_to(&format!("{}/{path}", spec.name)) {
-                        Ok(held) => measure(held.as_ref(), spec, case, options)?,
-                        // No device lacks a path today; one that does has no roof for it.
-                        Err(Error::Unsupported { .. }) => return Ok(Peak::default()),
-                        Err(error) => return Err(error),
-                    },
-                };
-                // The best of several runs: a roof is what the device can do when nobody disturbs it.
-                Ok(Peak {
-                    per_second: rate(work(&measured), measured.seconds.min),
-                    per_cpu_second: measured.cpu_seconds.and_then(|s| rate(work(&measured), s.min)),
-                })
+    /// Errors: as [`measure_with`].
+    pub fn of(backend: &dyn Backend, options: Options, progress: &mut dyn FnMut(&str)) -> Result<Self> {
+        let mut held = |path: Option<&str>,
+                        spec: &'static KernelSpec,
+                        work: fn(&Measured) -> f64|
+         -> Result<Peak> {
+            let Some(case) = spec.cases.iter().find(|c| c.bench) else { return Ok(Peak::default()) };
+            progress(&format!("roofline: {}{}", spec.name, path.map_or(String::new(), |p| format!("/{p}"))));
+            let concrete = Concrete::of(spec, case)?;
+            // Rows of probes do not depend on each other, so a few of them tell whether the loops were cut short.
+            let run = |device: &dyn Backend| {
+                measure_with(device, &concrete, options, &mut |c| Expected::of(c, Check::Rows(CHECKED_ROWS)))
             };
-        let probe = |spec, work| held(None, spec, work);
-        let load = |path, work| held(Some(path), &probe_load::SPEC, work);
+            let measured = match path {
+                None => run(backend)?,
+                Some(path) => match backend.held_to(&format!("{}/{path}", spec.name)) {
+                    Ok(held) => run(held.as_ref())?,
+                    // No device lacks a path today; one that does has no roof for it.
+                    Err(Error::Unsupported { .. }) => return Ok(Peak::default()),
+                    Err(error) => return Err(error),
+                },
+            };
+            // The best of several runs: a roof is what the device can do when nobody disturbs it.
+            Ok(Peak {
+                per_second: rate(work(&measured), measured.seconds.min),
+                per_cpu_second: measured.cpu_seconds.and_then(|s| rate(work(&measured), s.min)),
+            })
+        };
         let storage: fn(&Measured) -> f64 = |m| m.loaded().storage;
+        let load = &probe_load::SPEC;
+        let flop = held(None, &probe_fma::SPEC, |m| m.cost.flop)?;
+        let abs_difference = held(None, &probe_abs_difference::SPEC, |m| m.cost.flop / 2.0)?;
+        let exp = held(None, &probe_exp::SPEC, |m| m.cost.exp)?;
+        let bytes = held(None, &probe_copy::SPEC, |m| m.cost.bytes)?;
+        let gather = held(None, &probe_gather::SPEC, storage)?;
+        let stores = held(None, &probe_store::SPEC, |m| m.cost.stores)?;
+        let loads = PathPeaks {
+            storage: held(Some("word"), load, storage)?.faster(held(Some("vec4"), load, storage)?),
+            uniform: held(Some("uniform"), load, |m| m.loaded().uniform)?,
+            texture: held(Some("texture"), load, |m| m.loaded().texture)?,
+            workgroup: held(Some("workgroup"), load, |m| m.loaded().workgroup)?,
+        };
+        progress("roofline: overheads");
+        let overheads = Overheads::of(backend, options)?;
         Ok(Self {
-            flop: probe(&probe_fma::SPEC, |m| m.cost.flop)?,
-            bytes: probe(&probe_copy::SPEC, |m| m.cost.bytes)?,
-            exp: probe(&probe_exp::SPEC, |m| m.cost.exp)?,
-            loads: PathPeaks {
-                storage: load("word", storage)?.faster(load("vec4", storage)?),
-                uniform: load("uniform", |m| m.loaded().uniform)?,
-                texture: load("texture", |m| m.loaded().texture)?,
-                workgroup: load("workgroup", |m| m.loaded().workgroup)?,
-            },
-            stores: probe(&probe_store::SPEC, |m| m.cost.stores)?,
+            flop,
+            abs_difference,
+            exp,
+            bytes,
+            gather,
+            stores,
+            loads,
+            overheads,
             memory_from: match backend.info().kind {
                 DeviceKind::Reference => f64::INFINITY,
                 DeviceKind::Software => COPIED,
@@ -202,8 +235,9 @@ mod tests {
             exp: roof(50.0),
             loads,
             stores: roof(5.0),
-            memory_from: f64::INFINITY,
+            ..Peaks::default()
         };
+        let peaks = Peaks { memory_from: f64::INFINITY, ..peaks };
         let step = |flop: f64, stores: f64, texture: f64| {
             let cost = Cost { flop, exp: 0.0, stores, bytes: 1e6 };
             (cost, Loads { texture, ..Loads::default() })

@@ -1,9 +1,9 @@
-//! Rows of the benchmark as text, JSON and CSV. Seconds and bytes inside, formatted here.
+//! Rows and roofs of the benchmark as text and as the parts of its document. Seconds and bytes inside, formatted here.
 
+use super::flags::Flag;
 use super::measure::{Measured, Words};
 use super::peaks::{Bound, Peak, Peaks};
-use super::stats::rate;
-use crate::words::counted;
+use super::stats::{Summary, rate};
 use serde_json::{Value, json};
 
 /// One case with what came of it.
@@ -17,7 +17,48 @@ pub struct Row {
     pub variant: Option<String>,
     /// What was measured, or what went wrong.
     pub outcome: Result<Measured, String>,
+    /// Whether it went wrong because the device was lost.
+    pub lost: bool,
 }
+
+/// Names of a row's fields in the order in which tables show them.
+pub(super) const FIELDS: [&str; 32] = [
+    "kernel",
+    "case",
+    "asked_variant",
+    "variants",
+    "tuned",
+    "median_seconds",
+    "p10_seconds",
+    "p90_seconds",
+    "min_seconds",
+    "mad_seconds",
+    "samples",
+    "timing_source",
+    "cpu_seconds",
+    "cpu_p10_seconds",
+    "cpu_p90_seconds",
+    "flop_per_second",
+    "bytes_per_second",
+    "exp_per_second",
+    "share_of_bound",
+    "bound_by",
+    "bound_seconds",
+    "max_error",
+    "tolerance",
+    "checked",
+    "compile_seconds",
+    "encode_seconds",
+    "first_run_seconds",
+    "flop",
+    "bytes",
+    "exp",
+    "flags",
+    "failure",
+];
+
+/// Variants that a line for people shows.
+const SHOWN: usize = 4;
 
 /// Multiply-adds per word loaded; `None` where there are none of either.
 fn intensity(flop: f64, words: f64) -> Option<f64> {
@@ -33,47 +74,84 @@ fn by_path(words: Words) -> [(&'static str, f64); 4] {
     ]
 }
 
-impl Peaks {
-    fn named(&self) -> [(&'static str, &'static str, Peak); 8] {
-        [
-            ("flop", "GFLOP", self.flop),
-            ("bytes", "GB", self.bytes),
-            ("exp", "Gexp", self.exp),
-            ("storage_loads", "Gword storage", self.loads.storage),
-            ("uniform_loads", "Gword uniform", self.loads.uniform),
-            ("texture_loads", "Gword texture", self.loads.texture),
-            ("workgroup_loads", "Gword workgroup", self.loads.workgroup),
-            ("stores", "Gword stored", self.stores),
-        ]
-    }
+fn peak_json(peak: Peak) -> Value {
+    json!({ "per_second": peak.per_second, "per_cpu_second": peak.per_cpu_second })
+}
 
+impl Peaks {
     /// As JSON; what is unknown is null.
     pub fn json(&self) -> Value {
-        let one = |(name, _, peak): (&str, &str, Peak)| {
-            (
-                name.to_string(),
-                json!({ "per_second": peak.per_second, "per_cpu_second": peak.per_cpu_second }),
-            )
-        };
-        self.named().into_iter().map(one).collect()
+        json!({
+            "flop": peak_json(self.flop),
+            "bytes": peak_json(self.bytes),
+            "exp": peak_json(self.exp),
+            "abs_difference": peak_json(self.abs_difference),
+            "gather_words": peak_json(self.gather),
+            "stores": peak_json(self.stores),
+            "loads": {
+                "storage": peak_json(self.loads.storage),
+                "uniform": peak_json(self.loads.uniform),
+                "texture": peak_json(self.loads.texture),
+                "workgroup": peak_json(self.loads.workgroup),
+            },
+            "upload_bytes": peak_json(self.overheads.upload),
+            "readback_bytes": peak_json(self.overheads.readback),
+            "dispatch_seconds": self.overheads.dispatch_seconds,
+            "submit_seconds": self.overheads.submit_seconds,
+            "memory_from": Some(self.memory_from).filter(|b| b.is_finite()),
+        })
     }
 
-    /// As two lines for people.
+    /// As a few lines for people.
     pub fn text(&self) -> String {
-        let say = |(_, unit, peak): (&str, &str, Peak)| {
+        let say = |(unit, what, peak): (&str, &str, Peak)| {
             let by_cpu =
                 peak.per_cpu_second.map_or_else(String::new, |p| format!(" ({} per CPU second)", giga(p)));
-            let none = || format!("{unit}/s below timer resolution");
-            peak.per_second.map_or_else(none, |p| format!("{} {unit}/s{by_cpu}", giga(p)))
+            let none = || format!("{unit}/s{what} too fast to see");
+            peak.per_second.map_or_else(none, |p| format!("{} {unit}/s{what}{by_cpu}", giga(p)))
         };
-        let list = |range: std::ops::Range<usize>| {
-            self.named()[range].iter().map(|p| say(*p)).collect::<Vec<_>>().join(", ")
-        };
-        format!(
-            "peaks measured on this device: {}\n  words from near and to memory: {}",
-            list(0..3),
-            list(3..8)
-        )
+        let list =
+            |peaks: &[(&str, &str, Peak)]| peaks.iter().map(|p| say(*p)).collect::<Vec<_>>().join(", ");
+        let time = |seconds: Option<f64>| seconds.map_or_else(|| "too short to see".into(), millis);
+        let (near, over) = (&self.loads, &self.overheads);
+        let lines = [
+            (
+                "arithmetic",
+                list(&[
+                    ("GFLOP", "", self.flop),
+                    ("G|a − b|", "", self.abs_difference),
+                    ("Gexp", "", self.exp),
+                ]),
+            ),
+            (
+                "words near by",
+                list(&[
+                    ("Gword", " storage", near.storage),
+                    ("Gword", " uniform", near.uniform),
+                    ("Gword", " texture", near.texture),
+                    ("Gword", " workgroup", near.workgroup),
+                ]),
+            ),
+            (
+                "memory",
+                list(&[
+                    ("GB", " copied", self.bytes),
+                    ("Gword", " stored", self.stores),
+                    ("Gword", " gathered", self.gather),
+                ]),
+            ),
+            (
+                "overheads",
+                format!(
+                    "one more dispatch {}, a submission {}, {}",
+                    time(over.dispatch_seconds),
+                    time(over.submit_seconds),
+                    list(&[("GB", " to the device", over.upload), ("GB", " back", over.readback)])
+                ),
+            ),
+        ];
+        let lines = lines.map(|(name, text)| format!("\n  {name:<13}  {text}"));
+        format!("roofline measured on this device{}", lines.concat())
     }
 }
 
@@ -85,7 +163,7 @@ impl Measured {
 
     /// The part of a bound that was reached.
     pub fn share(&self, bound: Bound) -> Option<f64> {
-        rate(bound.seconds, self.cpu_seconds.unwrap_or(self.seconds).median)
+        rate(bound.seconds, self.time().median)
     }
 }
 
@@ -100,130 +178,126 @@ fn giga(x: f64) -> String {
 }
 
 impl Row {
-    /// What is to be said of a row, by name; both JSON and CSV come from here.
-    fn fields(&self, peaks: &Peaks) -> Vec<(&'static str, Value)> {
-        let mut fields = vec![
-            ("kernel", json!(self.kernel)),
-            ("case", json!(self.case)),
-            ("asked_variant", json!(self.variant)),
-        ];
+    /// What went wrong, if anything.
+    pub fn failure(&self) -> Option<&str> {
+        self.outcome.as_ref().err().map(String::as_str)
+    }
+
+    /// What to know before believing the numbers.
+    pub fn flags(&self) -> Vec<Flag> {
+        match &self.outcome {
+            Ok(measured) => measured.flags.clone(),
+            Err(_) if self.lost => vec![Flag::DeviceLost],
+            Err(_) => Vec::new(),
+        }
+    }
+
+    /// The row as a JSON object; every name is there, and a number that could not be measured is null.
+    pub fn json(&self, peaks: &Peaks) -> Value {
+        let m = self.outcome.as_ref().ok();
+        let time = m.map(|m| m.seconds).filter(Summary::is_measurable);
+        let cpu = m.and_then(|m| m.cpu_seconds).filter(Summary::is_measurable);
+        let of = |s: Option<Summary>, part: fn(&Summary) -> f64| s.as_ref().map(part);
+        let rates = |work: fn(&Measured) -> f64| m.zip(time).and_then(|(m, t)| rate(work(m), t.median));
+        let bound = m.and_then(|m| m.bound(peaks));
+        let found = m.and_then(|m| m.found);
+        json!({
+            "kernel": self.kernel,
+            "case": self.case,
+            "asked_variant": self.variant,
+            "variants": m.map_or_else(Vec::new, |m| m.variants.clone()),
+            "tuned": false,
+            "median_seconds": of(time, |s| s.median),
+            "p10_seconds": of(time, |s| s.p10),
+            "p90_seconds": of(time, |s| s.p90),
+            "min_seconds": of(time, |s| s.min),
+            "mad_seconds": of(time, |s| s.mad),
+            "samples": m.map(|m| m.seconds.samples),
+            "timing_source": m.map(|m| m.source.to_string()),
+            "cpu_seconds": of(cpu, |s| s.median),
+            "cpu_p10_seconds": of(cpu, |s| s.p10),
+            "cpu_p90_seconds": of(cpu, |s| s.p90),
+            "compile_seconds": m.map(|m| m.compile_seconds),
+            "encode_seconds": m.and_then(|m| m.encode_seconds),
+            "first_run_seconds": m.map(|m| m.first_seconds),
+            "flop": m.map(|m| m.cost.flop),
+            "bytes": m.map(|m| m.cost.bytes),
+            "exp": m.map(|m| m.cost.exp),
+            "flop_per_second": rates(|m| m.cost.flop),
+            "bytes_per_second": rates(|m| m.cost.bytes),
+            "exp_per_second": rates(|m| m.cost.exp),
+            "bound_seconds": bound.map(|b| b.seconds),
+            "bound_by": bound.map(|b| b.limit.to_string()),
+            "share_of_bound": m.zip(bound).and_then(|(m, b)| m.share(b)),
+            "max_error": found.map(|f| f.error),
+            "tolerance": found.map(|f| f.tolerance),
+            "checked": m.map(|m| m.checked.to_string()),
+            "flags": self.flags().iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "failure": self.failure(),
+        })
+    }
+
+    /// The row as two lines for people: what it reached, then what stands behind it.
+    pub fn text(&self, peaks: &Peaks) -> String {
+        let variant = self.variant.as_ref().map_or_else(String::new, |v| format!(" as {v}"));
+        let name = format!("{}/{}{variant}", self.kernel, self.case);
         let m = match &self.outcome {
             Ok(measured) => measured,
-            Err(failure) => {
-                fields.push(("failure", json!(failure)));
-                return fields;
-            }
-        };
-        let time = m.seconds;
-        let seen = |x: f64| if time.is_measurable() { json!(x) } else { Value::Null };
-        let [flop, bytes, exp] = [m.cost.flop, m.cost.bytes, m.cost.exp].map(|work| rate(work, time.median));
-        let cpu = m.cpu_seconds.map(|s| s.median);
-        let share = |peak: Peak, work: f64| peak.share(work, time.median, cpu);
-        fields.extend([
-            ("variants", json!(m.variants)),
-            ("median_seconds", seen(time.median)),
-            ("min_seconds", seen(time.min)),
-            ("mad_seconds", seen(time.mad)),
-            ("samples", json!(time.samples)),
-            ("timing_source", json!(m.source.to_string())),
-            ("below_timer_resolution", json!(!time.is_measurable())),
-            ("first_run_seconds", json!(m.first_seconds)),
-            ("cpu_seconds", json!(m.cpu_seconds.filter(super::Summary::is_measurable).map(|s| s.median))),
-            ("flop_per_second", json!(flop)),
-            ("bytes_per_second", json!(bytes)),
-            ("exp_per_second", json!(exp)),
-            ("share_of_peak_flop", json!(share(peaks.flop, m.cost.flop))),
-            ("share_of_peak_bytes", json!(share(peaks.bytes, m.cost.bytes))),
-            ("share_of_peak_exp", json!(share(peaks.exp, m.cost.exp))),
-        ]);
-        let bound = m.bound(peaks);
-        fields.push(("bound_seconds", json!(bound.map(|b| b.seconds))));
-        fields.push(("bound_by", json!(bound.map(|b| b.limit.to_string()))));
-        fields.push(("share_of_bound", json!(bound.and_then(|b| m.share(b)))));
-        for (path, words) in m.steps.as_ref().map(|_| by_path(m.loaded())).into_iter().flatten() {
-            let (count, fma) = match path {
-                "storage" => ("storage_words", "fma_per_storage_word"),
-                "uniform" => ("uniform_words", "fma_per_uniform_word"),
-                "texture" => ("texture_words", "fma_per_texture_word"),
-                _ => ("workgroup_words", "fma_per_workgroup_word"),
-            };
-            fields.push((count, json!(words)));
-            fields.push((fma, json!(intensity(m.cost.flop, words))));
-        }
-        fields.push(("max_error", json!(Some(m.error).filter(|e| e.is_finite()))));
-        fields.push(("checked", json!(m.checked.to_string())));
-        fields.push(("failure", json!(self.failure())));
-        fields
-    }
-
-    /// What went wrong, if anything: an error, or a result that is no number.
-    pub fn failure(&self) -> Option<String> {
-        match &self.outcome {
-            Err(failure) => Some(failure.clone()),
-            Ok(m) if !m.error.is_finite() => {
-                Some("the result holds NaN or infinities where the truth is finite".into())
-            }
-            Ok(_) => None,
-        }
-    }
-
-    /// The row as a JSON object.
-    pub fn json(&self, peaks: &Peaks) -> Value {
-        self.fields(peaks).into_iter().map(|(name, value)| (name.to_string(), value)).collect()
-    }
-
-    /// The row as two lines for people: speed, then where the words come from.
-    pub fn text(&self, peaks: &Peaks) -> String {
-        let name = format!("{}/{}", self.kernel, self.case);
-        let m = match (&self.outcome, self.failure()) {
-            (Ok(measured), None) => measured,
-            (_, failure) => {
-                let asked = self.variant.as_ref().map_or_else(String::new, |v| format!(" ({v})"));
-                return format!("{name}{asked}  FAILED: {}", failure.unwrap_or_default());
-            }
-        };
-        let cpu = m.cpu_seconds.map(|s| s.median);
-        let share = |peak: Peak, work: f64| {
-            let part = peak.share(work, m.seconds.median, cpu);
-            part.map_or_else(String::new, |p| format!(" ({:.1} % of peak)", 100.0 * p))
+            Err(failure) => return format!("{name:<42}  FAILED: {failure}"),
         };
         let mut parts = Vec::new();
         if m.seconds.is_measurable() {
-            parts.push(format!(
-                "{} (min {}, MAD {}, {}, {})",
-                millis(m.seconds.median),
-                millis(m.seconds.min),
-                millis(m.seconds.mad),
-                counted(m.seconds.samples, "sample", "samples"),
-                m.source
-            ));
+            parts.push(spread(m.seconds));
         } else {
             parts.push("below timer resolution".into());
         }
-        if let Some(cpu) = m.cpu_seconds.filter(super::Summary::is_measurable) {
-            parts.push(format!("{} CPU", millis(cpu.median)));
-        }
-        for (work, peak, unit) in [
-            (m.cost.flop, peaks.flop, "GFLOP/s"),
-            (m.cost.bytes, peaks.bytes, "GB/s"),
-            (m.cost.exp, peaks.exp, "Gexp/s"),
-        ] {
-            if let Some(speed) = rate(work, m.seconds.median) {
-                parts.push(format!("{} {unit}{}", giga(speed), share(peak, work)));
-            }
-        }
+        parts.extend(m.cpu_seconds.map(|s| format!("{} CPU", millis(s.median))));
+        let work = [(m.cost.flop, "GFLOP/s"), (m.cost.exp, "Gexp/s"), (m.cost.bytes, "GB/s")];
+        let rates = work
+            .map(|(work, unit)| rate(work, m.seconds.median).map(|speed| format!("{} {unit}", giga(speed))));
+        parts.extend(rates.into_iter().flatten());
         if let Some((bound, share)) = m.bound(peaks).and_then(|b| Some((b, m.share(b)?))) {
             parts.push(format!("{:.0} % of the bound by {}", 100.0 * share, bound.limit));
         }
-        parts.push(format!("error {:.1e} ({})", m.error, m.checked));
+        parts.push(match m.found {
+            Some(found) => format!("error {:.1e} of at most {:.1e}", found.error, found.tolerance),
+            None => "error not known".into(),
+        });
+        // Who runs many kernels on a software driver is told that once, not in every row.
+        let flags: Vec<String> =
+            m.flags.iter().filter(|f| **f != Flag::Software).map(ToString::to_string).collect();
+        if !flags.is_empty() {
+            parts.push(format!("[{}]", flags.join(", ")));
+        }
         let fma = |(path, words): (&str, f64)| {
             intensity(m.cost.flop, words).map(|i| format!("{i:.1} FMA per {path} word"))
         };
-        let mut second = vec![m.variants.join(" + ")];
+        let encode = m.encode_seconds.map_or_else(String::new, |s| format!(", encode {}", millis(s)));
+        let mut second = vec![
+            shortened(&m.variants),
+            format!("{} runs by {}", m.seconds.samples, m.source),
+            format!("compile {}{encode}, first run {}", millis(m.compile_seconds), millis(m.first_seconds)),
+        ];
+        if m.checked != super::Checked::All {
+            second.push(format!("compared: {}", m.checked));
+        }
         second.extend(m.steps.as_ref().map(|_| by_path(m.loaded())).into_iter().flatten().filter_map(fma));
-        second.push(format!("first run {} with compilation", millis(m.first_seconds)));
-        format!("{name}  {}\n    {}", parts.join(", "), second.join(", "))
+        format!("{name:<42}  {}\n    {}", parts.join(" · "), second.join(" · "))
     }
+}
+
+/// The first variants of a list, and how many there are besides.
+fn shortened(variants: &[String]) -> String {
+    match variants.get(SHOWN..) {
+        Some(rest) if rest.len() > 1 => format!("{} + {} more", variants[..SHOWN].join(" + "), rest.len()),
+        _ => variants.join(" + "),
+    }
+}
+
+/// A median with how far a tenth of the runs lies below and above it, in percent.
+fn spread(s: Summary) -> String {
+    let percent = |x: f64| 100.0 * (x - s.median) / s.median;
+    format!("{} ({:+.0} … {:+.0} %)", millis(s.median), percent(s.p10), percent(s.p90))
 }
 
 fn millis(seconds: f64) -> String {
@@ -235,58 +309,39 @@ fn millis(seconds: f64) -> String {
     }
 }
 
-/// All rows as CSV with the names of the fields first.
-pub fn csv(rows: &[Row], peaks: &Peaks) -> String {
-    let tables: Vec<Vec<(&'static str, Value)>> = rows.iter().map(|r| r.fields(peaks)).collect();
-    let mut names: Vec<&'static str> = Vec::new();
-    for (name, _) in tables.iter().flatten() {
-        if !names.contains(name) {
-            names.push(name);
-        }
-    }
-    let mut text = names.join(",") + "\n";
-    for table in &tables {
-        let cell = |name: &&'static str| {
-            table.iter().find(|(n, _)| n == name).map_or_else(String::new, |(_, v)| quoted(v))
-        };
-        text += &names.iter().map(cell).collect::<Vec<_>>().join(",");
-        text.push('\n');
-    }
-    text
-}
-
-fn quoted(value: &Value) -> String {
-    let plain = match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        Value::Array(list) => list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
-        other => other.to_string(),
-    };
-    if plain.contains([',', '"', '\n', '\r']) { format!("\"{}\"", plain.replace('"', "\"\"")) } else { plain }
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use super::super::expected::Found;
     use super::*;
     use crate::backend::TimingSource;
-    use crate::bench::{Checked, Summary};
+    use crate::bench::Checked;
     use crate::kernel::Cost;
 
-    fn row(median: f64, error: f64) -> Row {
-        let seconds = Summary { median, min: median, mad: 0.0, samples: 5 };
+    /// A row of so many seconds, with so large an error.
+    pub(in super::super) fn row(median: f64, error: f64) -> Row {
+        let seconds = Summary { median, p10: median, p90: median, min: median, mad: 0.0, samples: 5 };
         let cost = Cost { flop: 4e9, exp: 0.0, stores: 1.0, bytes: 8.0 };
         let measured = Measured {
             variants: vec!["matmul/tile64".into()],
             seconds,
             source: TimingSource::Wall,
             cpu_seconds: None,
+            compile_seconds: 0.125,
+            encode_seconds: None,
             first_seconds: 0.25,
             cost,
             steps: Some(vec![(cost, Words { storage: 1e9, ..Words::default() })]),
-            error,
+            found: Some(Found { error, tolerance: 1.0, port: "out" }),
             checked: Checked::All,
+            flags: vec![Flag::NoTimestamps],
         };
-        Row { kernel: "matmul".into(), case: "a, \"b\"".into(), variant: None, outcome: Ok(measured) }
+        Row {
+            kernel: "matmul".into(),
+            case: "a, \"b\"".into(),
+            variant: None,
+            outcome: Ok(measured),
+            lost: false,
+        }
     }
 
     #[test]
@@ -295,43 +350,41 @@ mod tests {
             let (json, text) =
                 (row(median, 0.0).json(&Peaks::default()), row(median, 0.0).text(&Peaks::default()));
             assert!(json["median_seconds"].is_null() && json["flop_per_second"].is_null(), "{json}");
-            assert_eq!(json["below_timer_resolution"], true);
             assert!(text.contains("below timer resolution"), "{text}");
-            assert!(!text.to_lowercase().contains("inf,") && !text.contains("NaN"), "{text}");
+            assert!(!text.to_lowercase().contains("inf ") && !text.contains("NaN"), "{text}");
         }
     }
 
     #[test]
     fn rates_shares_and_intensity_come_from_the_work() {
-        let flop = Peak { per_second: Some(16e9), per_cpu_second: None };
-        let peaks = Peaks { flop, ..Peaks::default() };
+        let roof = |x: f64| Peak { per_second: Some(x), per_cpu_second: None };
+        let flop = roof(16e9);
+        let near = crate::bench::PathPeaks { storage: roof(1e12), ..Default::default() };
+        let peaks =
+            Peaks { flop, loads: near, stores: roof(1e12), memory_from: f64::INFINITY, ..Peaks::default() };
         let json = row(0.5, 1e-7).json(&peaks);
         assert_eq!(json["flop_per_second"], 8e9);
-        assert_eq!(json["share_of_peak_flop"], 0.5);
-        assert_eq!(json["fma_per_storage_word"], 2.0);
-        assert!(json["fma_per_workgroup_word"].is_null(), "no words, no intensity");
+        assert_eq!(json["share_of_bound"], 0.5);
+        assert_eq!(json["bound_by"], "arithmetic");
+        let text = row(0.5, 1e-7).text(&peaks);
+        assert!(text.contains("2.0 FMA per storage word") && text.contains("50 % of the bound"), "{text}");
     }
 
     #[test]
-    fn a_result_that_is_no_number_is_a_failure() {
-        let bad = row(0.5, f64::INFINITY);
-        assert!(bad.failure().is_some());
-        assert!(bad.json(&Peaks::default())["max_error"].is_null());
-        assert!(bad.text(&Peaks::default()).contains("FAILED"));
-    }
-
-    #[test]
-    fn csv_quotes_and_keeps_failing_rows() {
-        let failed = Row {
-            kernel: "gram".into(),
-            case: "x".into(),
-            variant: Some("tile64".into()),
-            outcome: Err("no room".into()),
-        };
-        let text = csv(&[row(0.5, 0.0), failed], &Peaks::default());
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 3);
-        assert!(lines[1].starts_with("matmul,\"a, \"\"b\"\"\",,"), "{}", lines[1]);
-        assert!(lines[2].starts_with("gram,x,tile64,") && lines[2].contains("no room"), "{}", lines[2]);
+    fn a_failed_row_has_its_reason_and_no_numbers() {
+        let failed = Row { outcome: Err("no room".into()), lost: true, ..row(0.5, 0.0) };
+        let json = failed.json(&Peaks::default());
+        assert_eq!(json["failure"], "no room");
+        assert_eq!(json["flags"], json!(["device lost"]));
+        let good = row(0.5, 0.0).json(&Peaks::default());
+        let names = |v: &Value| v.as_object().map(|o| o.keys().cloned().collect::<Vec<_>>());
+        assert_eq!(names(&json), names(&good), "no name is ever absent");
+        let mut listed = FIELDS.map(String::from).to_vec();
+        listed.sort();
+        let mut all = names(&good).expect("an object");
+        all.sort();
+        assert_eq!(all, listed, "tables have all of them");
+        assert!(json["median_seconds"].is_null() && json["max_error"].is_null(), "{json}");
+        assert!(failed.text(&Peaks::default()).contains("FAILED: no room"));
     }
 }

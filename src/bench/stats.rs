@@ -8,6 +8,10 @@ const RESOLUTION_SECONDS: f64 = 1e-9;
 pub struct Summary {
     /// The middle one (mean of the middle two).
     pub median: f64,
+    /// A tenth of them are smaller.
+    pub p10: f64,
+    /// A tenth of them are larger.
+    pub p90: f64,
     /// The smallest.
     pub min: f64,
     /// Median absolute deviation from the median.
@@ -25,15 +29,26 @@ fn middle(sorted: &[f64]) -> Option<f64> {
     }
 }
 
+/// What lies at a part of the way through sorted numbers, between two of them by their distance.
+fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
+    let place = part * (sorted.len().checked_sub(1)? as f64);
+    let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+    Some(below + (above - below) * place.fract())
+}
+
 impl Summary {
+    /// Of no measurements.
+    pub const NOTHING: Self = Self { median: 0.0, p10: 0.0, p90: 0.0, min: 0.0, mad: 0.0, samples: 0 };
+
     /// Summary of the finite ones among some measurements; `None` if there are none.
     pub fn of(measurements: &[f64]) -> Option<Self> {
         let mut sorted: Vec<f64> = measurements.iter().copied().filter(|x| x.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
         let (median, min) = (middle(&sorted)?, *sorted.first()?);
+        let (p10, p90) = (quantile(&sorted, 0.1)?, quantile(&sorted, 0.9)?);
         let mut gaps: Vec<f64> = sorted.iter().map(|x| (x - median).abs()).collect();
         gaps.sort_by(f64::total_cmp);
-        Some(Self { median, min, mad: middle(&gaps)?, samples: sorted.len() })
+        Some(Self { median, p10, p90, min, mad: middle(&gaps)?, samples: sorted.len() })
     }
 
     /// Whether the clock can see this time.
@@ -67,9 +82,19 @@ mod tests {
     #[test]
     fn summary_of_odd_and_even_counts() {
         let odd = Summary::of(&[3.0, 1.0, 100.0]).expect("three numbers");
-        assert_eq!(odd, Summary { median: 3.0, min: 1.0, mad: 2.0, samples: 3 });
+        assert_eq!((odd.median, odd.min, odd.mad, odd.samples), (3.0, 1.0, 2.0, 3));
         let even = Summary::of(&[4.0, 1.0, 2.0, 3.0]).expect("four numbers");
-        assert_eq!(even, Summary { median: 2.5, min: 1.0, mad: 1.0, samples: 4 });
+        assert_eq!((even.median, even.min, even.mad, even.samples), (2.5, 1.0, 1.0, 4));
+    }
+
+    #[test]
+    fn tenths_lie_between_the_measurements() {
+        let all: Vec<f64> = (0..=20).rev().map(f64::from).collect();
+        let summary = Summary::of(&all).expect("21 numbers");
+        assert_eq!((summary.p10, summary.p90), (2.0, 18.0));
+        let two = Summary::of(&[1.0, 2.0]).expect("two numbers");
+        assert!((two.p10 - 1.1).abs() < 1e-12 && (two.p90 - 1.9).abs() < 1e-12, "{two:?}");
+        assert_eq!(Summary::of(&[7.0]).map(|s| (s.p10, s.p90)), Some((7.0, 7.0)));
     }
 
     #[test]
@@ -85,7 +110,7 @@ mod tests {
         assert_eq!(rate(10.0, 0.0), None, "no time");
         assert_eq!(rate(0.0, 1.0), None, "no work");
         assert_eq!(rate(10.0, f64::NAN), None);
-        assert!(!Summary { median: 0.0, min: 0.0, mad: 0.0, samples: 5 }.is_measurable());
+        assert!(!Summary::NOTHING.is_measurable());
     }
 
     #[test]

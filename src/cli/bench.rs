@@ -3,15 +3,14 @@
 mod compare;
 mod graphs;
 mod positions;
+mod rows;
 
-use super::{Failure, Outcome, notice, open_device, print_line, unwritten};
+use super::{Failure, Outcome, notice, open_device, print_line};
 use crate::backend::{Backend, DeviceKind};
 use crate::bench::{self, LARGE, MaskedPoint, Options, Peaks, Point, Row, Scaling, fourier_slope, measure};
-use crate::error::Error;
 use crate::graph::human_bytes;
 use crate::kernel::{Case, KernelSpec};
-use crate::whole_file::{check_target, write_whole};
-use crate::words::counted;
+use crate::words::{counted, one_line};
 use serde_json::{Value, json};
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -22,30 +21,88 @@ use std::path::PathBuf;
 pub(super) struct Args {
     #[command(subcommand)]
     other: Option<compare::Command>,
-    /// Part of a kernel's name (`probe` for the probes themselves), `scaling` for time and memory of Nyström attention over tokens,
-    /// `masked` for both ways of masked attention over tokens, `graph` for masks on graphs and trees, or `position` for position codes
-    filter: Option<String>,
-    /// auto, cpu, or the index, name or backend of an adapter (see `wgattn devices`)
-    #[arg(long, default_value = "auto")]
-    device: String,
+    /// Parts of kernels' names (`probe` for the probes themselves), or one of these tables: `scaling` for time and memory of Nyström
+    /// attention over tokens, `masked` for both ways of masked attention over tokens, `graph` for masks on graphs and trees,
+    /// `position` for position codes
+    filter: Vec<String>,
+    /// auto, all, cpu, or the index, name or backend of an adapter (see `wgattn devices`); several with commas
+    #[arg(long, value_delimiter = ',')]
+    device: Vec<String>,
+    /// Only devices of these backends: vulkan, dx12, metal, gl, cpu; several with commas. Without --device, all of them
+    #[arg(long, value_delimiter = ',')]
+    backend: Vec<String>,
     /// Variant to hold kernels to, or all for a row per variant that suits
     #[arg(long)]
     variant: Option<String>,
     /// Part of a case's name
     #[arg(long)]
     case: Option<String>,
-    /// Least seconds per row (five runs are the least in any case)
-    #[arg(long, default_value_t = 0.5, value_parser = parse_seconds)]
-    seconds: f64,
+    /// A short run of a fixed, representative set of rows, or of the kernels that were asked for
+    #[arg(long)]
+    quick: bool,
+    /// Print the rows that would run, and run nothing
+    #[arg(long)]
+    list: bool,
+    /// Print what each number means, and run nothing
+    #[arg(long)]
+    describe: bool,
+    /// Numbers of tokens to run cases at instead of their own: 4k or 1k..1M (doubling) or 1k,3k
+    #[arg(long, value_parser = rows::parse_sizes)]
+    n: Option<rows::Sizes>,
+    /// Numbers of landmarks
+    #[arg(long, value_parser = rows::parse_sizes)]
+    landmarks: Option<rows::Sizes>,
+    /// Numbers of heads
+    #[arg(long, value_parser = rows::parse_sizes)]
+    heads: Option<rows::Sizes>,
+    /// Coordinates of a head
+    #[arg(long = "d", value_name = "D", value_parser = rows::parse_sizes)]
+    head_dim: Option<rows::Sizes>,
+    /// Least seconds per row: 1 if not given (0.2 with --quick, 0.5 for tables), and 10 runs at least
+    #[arg(long, value_parser = parse_seconds)]
+    seconds: Option<f64>,
+    /// Order of the rows; another one for each run if not given
+    #[arg(long)]
+    order_seed: Option<u64>,
+    /// Seconds to wait between rows, for devices that heat up
+    #[arg(long, default_value_t = 0.0, value_parser = parse_seconds, value_name = "SECONDS")]
+    cool_down: f64,
+    /// Cut work so that no dispatch and no submission takes longer than about this
+    #[arg(long, value_parser = parse_milliseconds, value_name = "MS")]
+    max_dispatch_ms: Option<f64>,
     /// Token counts of `scaling` (4096 to 262144 if not given), of `masked` (256 to 65536) and of `position` (1024 to 65536)
     #[arg(long, value_delimiter = ',')]
     tokens: Vec<u32>,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Also write the rows as CSV
-    #[arg(long)]
-    csv: Option<PathBuf>,
+    /// Also write FILE.json (the whole document), FILE.csv (the rows), FILE.html (a report that opens offline) or FILE.md (tables), anew
+    /// after every row; may be given several times
+    #[arg(long, value_name = "FILE")]
+    export: Vec<PathBuf>,
+    /// What an earlier run exported as .json or .html: this one is put beside it afterwards
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+}
+
+impl Args {
+    /// The one device of a table.
+    fn only_device(&self) -> Result<&str, Failure> {
+        match &self.device[..] {
+            [] => Ok("auto"),
+            [device] if !device.eq_ignore_ascii_case("all") => Ok(device),
+            several => Err(Failure(format!(
+                "--device {}: `bench {}` runs on one device; name one",
+                several.join(","),
+                self.filter.join(" ")
+            ))),
+        }
+    }
+
+    /// Least seconds of a measurement in a table.
+    fn table_seconds(&self) -> f64 {
+        self.seconds.unwrap_or(0.5)
+    }
 }
 
 fn parse_seconds(text: &str) -> Result<f64, String> {
@@ -53,6 +110,14 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
     match seconds.is_finite() && (0.0..=3600.0).contains(&seconds) {
         true => Ok(seconds),
         false => Err("expected 0 to 3600".into()),
+    }
+}
+
+fn parse_milliseconds(text: &str) -> Result<f64, String> {
+    let milliseconds = text.parse::<f64>().map_err(|e| e.to_string())?;
+    match (1.0..=60_000.0).contains(&milliseconds) {
+        true => Ok(milliseconds),
+        false => Err("expected 1 to 60000".into()),
     }
 }
 
@@ -65,17 +130,31 @@ fn progress(text: &str) {
     }
 }
 
-/// Refuses options that a table of its own would not look at.
-fn refuse(args: &Args, what: &str, tokens: bool) -> Outcome {
+/// Names of the tables.
+const TABLES: [&str; 4] = ["scaling", "masked", "graph", "position"];
+
+/// Refuses options that a table would not look at.
+fn refuse(args: &Args, what: &str) -> Outcome {
     let given = [
         ("--variant", args.variant.is_some()),
         ("--case", args.case.is_some()),
-        ("--csv", args.csv.is_some()),
-        ("--tokens", tokens && !args.tokens.is_empty()),
+        ("--export", !args.export.is_empty()),
+        ("--baseline", args.baseline.is_some()),
+        ("--backend", !args.backend.is_empty()),
+        ("--quick", args.quick),
+        ("--list", args.list),
+        ("--n", args.n.is_some()),
+        ("--landmarks", args.landmarks.is_some()),
+        ("--heads", args.heads.is_some()),
+        ("--d", args.head_dim.is_some()),
+        ("--order-seed", args.order_seed.is_some()),
+        ("--cool-down", args.cool_down > 0.0),
+        ("--max-dispatch-ms", args.max_dispatch_ms.is_some()),
+        ("--tokens", what == "graph" && !args.tokens.is_empty()),
     ];
     match given.iter().find(|(_, given)| *given) {
         Some((name, _)) => Err(Failure(format!(
-            "{name}: has no meaning for `bench {what}`, whose sizes are its own; leave it out, or give --json"
+            "{name}: has no meaning for `bench {what}`, whose rows are its own; leave it out"
         ))),
         None => Ok(()),
     }
@@ -86,95 +165,29 @@ pub(super) fn run(args: &Args) -> Outcome {
     if let Some(compare::Command::Compare(args)) = &args.other {
         return compare::run(args);
     }
-    if args.filter.as_deref() == Some("scaling") {
-        refuse(args, "scaling", false)?;
-        return scaling(args);
+    if args.describe {
+        return rows::describe();
     }
-    if args.filter.as_deref() == Some("masked") {
-        refuse(args, "masked", false)?;
-        return masked(args);
-    }
-    if args.filter.as_deref() == Some("graph") {
-        refuse(args, "graph", true)?;
-        return graphs::run(args);
-    }
-    if args.filter.as_deref() == Some("position") {
-        refuse(args, "position", false)?;
-        return positions::run(args);
-    }
-    if !args.tokens.is_empty() {
-        return Err(Failure(
-            "--tokens: is for `bench scaling`, `bench masked` and `bench position`; the cases of kernels have their own sizes".into(),
-        ));
-    }
-    let cases = bench::select(args.filter.as_deref(), args.case.as_deref());
-    if cases.is_empty() {
-        let all: Vec<String> =
-            bench::select(None, None).iter().map(|(k, c)| format!("{}/{}", k.name, c.name)).collect();
-        return Err(Failure(format!(
-            "no benchmark matches {}; there are [{}]",
-            [("kernel", &args.filter), ("case", &args.case)]
-                .iter()
-                .filter_map(|(what, asked)| Some(format!("{what} {:?}", asked.as_ref()?)))
-                .collect::<Vec<_>>()
-                .join(" and "),
-            all.join(", ")
-        )));
-    }
-    let plan: Vec<(&KernelSpec, &Case, Option<&str>)> = cases
-        .into_iter()
-        .flat_map(|(spec, case)| {
-            wanted(spec, args.variant.as_deref()).into_iter().map(move |v| (spec, case, v))
-        })
-        .collect();
-    if plan.is_empty() {
-        let variant = args.variant.as_deref().unwrap_or("any");
-        return Err(Failure(format!(
-            "no kernel that matches has a variant {variant:?}; see `wgattn shaders KERNEL`"
-        )));
-    }
-    if let Some(path) = &args.csv {
-        // Refused before minutes of work.
-        check_target(path).map_err(|e| unwritten(path, &e))?;
-    }
-    let backend = open_device(&args.device)?;
-    let options = Options { seconds: args.seconds, ..Options::default() };
-    progress("peaks");
-    let peaks = peaks(backend.as_ref(), options)?;
-    progress("");
-    if !args.json {
-        print_line(&device_line(backend.as_ref()))?;
-        if backend.info().kind != DeviceKind::Reference {
-            print_line(&peaks.text())?;
+    let table = args.filter.iter().find(|f| TABLES.contains(&f.as_str()));
+    match (table.map(String::as_str), &args.filter[..]) {
+        (None, _) if !args.tokens.is_empty() => Err(Failure(format!(
+            "--tokens: belongs to the tables [{}]; for kernels give --n",
+            TABLES.join(", ")
+        ))),
+        (None, _) if args.list => rows::list(args),
+        (None, _) => rows::run(args),
+        (Some(table), [_]) => {
+            refuse(args, table)?;
+            match table {
+                "scaling" => scaling(args),
+                "masked" => masked(args),
+                "graph" => graphs::run(args),
+                _ => positions::run(args),
+            }
         }
-    }
-    let mut rows: Vec<Row> = Vec::new();
-    for (number, (spec, case, variant)) in plan.iter().enumerate() {
-        progress(&format!("{}/{} {}/{}", number + 1, plan.len(), spec.name, case.name));
-        let row =
-            row(backend.as_ref(), spec, case, *variant, args.variant.as_deref() == Some("all"), options);
-        progress("");
-        let Some(row) = row else { continue };
-        if !args.json {
-            print_line(&row.text(&peaks))?;
-        }
-        rows.push(row);
-    }
-    if args.json {
-        let all = json!({
-            "device": device_json(backend.as_ref()),
-            "peaks": peaks.json(),
-            "rows": rows.iter().map(|r| r.json(&peaks)).collect::<Vec<_>>(),
-        });
-        print_line(&serde_json::to_string_pretty(&all)?)?;
-    }
-    if let Some(path) = &args.csv {
-        let text = bench::csv(&rows, &peaks);
-        write_whole(path, |mut file| file.write_all(text.as_bytes())).map_err(|e| unwritten(path, &e))?;
-    }
-    match rows.iter().filter(|r| r.failure().is_some()).count() {
-        0 => Ok(()),
-        failed => Err(Failure(format!("{failed} of {} failed", counted(rows.len(), "row", "rows")))),
+        (Some(table), _) => Err(Failure(format!(
+            "`bench {table}` is a table of its own; give it alone, without other kernels"
+        ))),
     }
 }
 
@@ -182,45 +195,19 @@ pub(super) fn run(args: &Args) -> Outcome {
 fn peaks(backend: &dyn Backend, options: Options) -> Result<Peaks, Failure> {
     match backend.info().kind {
         DeviceKind::Reference => Ok(Peaks::default()),
-        _ => Ok(Peaks::of(backend, options)?),
+        _ => Ok(Peaks::of(backend, options, &mut progress)?),
     }
 }
 
-/// Variants of a kernel that were asked for; `None` stands for the device's own choice.
-fn wanted(spec: &'static KernelSpec, asked: Option<&str>) -> Vec<Option<&'static str>> {
-    let names = bench::variants_of(spec);
-    match asked {
-        None => vec![None],
-        Some("all") if names.is_empty() => vec![None],
-        Some("all") => names.into_iter().map(Some).collect(),
-        Some(name) => names.into_iter().filter(|n| *n == name).map(Some).collect(),
-    }
-}
-
-/// One row; `None` for a variant that does not suit when all were asked for.
-fn row(
-    backend: &dyn Backend,
-    spec: &'static KernelSpec,
-    case: &Case,
-    variant: Option<&str>,
-    all: bool,
-    options: Options,
-) -> Option<Row> {
-    let outcome = match variant {
-        None => measure(backend, spec, case, options),
-        Some(name) => backend
-            .held_to(&format!("{}/{name}", spec.name))
-            .and_then(|held| measure(held.as_ref(), spec, case, options)),
-    };
-    if all && variant.is_some() && matches!(outcome, Err(Error::Unsupported { .. })) {
-        return None;
-    }
-    Some(Row {
+/// A row of a table.
+fn row(backend: &dyn Backend, spec: &'static KernelSpec, case: &Case, options: Options) -> Row {
+    Row {
         kernel: spec.name.into(),
         case: case.name.into(),
-        variant: variant.map(Into::into),
-        outcome: outcome.map_err(|e| Failure::from(e).0),
-    })
+        variant: None,
+        outcome: measure(backend, spec, case, options).map_err(one_line),
+        lost: false,
+    }
 }
 
 fn device_json(backend: &dyn Backend) -> Value {
@@ -236,7 +223,7 @@ fn device_line(backend: &dyn Backend) -> String {
 
 /// Time and memory over tokens.
 fn scaling(args: &Args) -> Outcome {
-    let backend = open_device(&args.device)?;
+    let backend = open_device(args.only_device()?)?;
     if !args.json {
         print_line(&device_line(backend.as_ref()))?;
         print_line(
@@ -248,7 +235,7 @@ fn scaling(args: &Args) -> Outcome {
     let counts = or_these(&args.tokens, &[4096, 16_384, 65_536, 262_144]);
     for &tokens in counts {
         progress(&counted(tokens, "token", "tokens"));
-        let point = Point::measure(backend.as_ref(), tokens, args.seconds.max(2.0));
+        let point = Point::measure(backend.as_ref(), tokens, args.table_seconds().max(2.0));
         progress("");
         match point {
             Ok(point) => {
@@ -299,7 +286,7 @@ fn scaling(args: &Args) -> Outcome {
 /// All ways of masked attention over tokens, whether the right one would be taken, and how close its transforms come to the
 /// device's bound.
 fn masked(args: &Args) -> Outcome {
-    let backend = open_device(&args.device)?;
+    let backend = open_device(args.only_device()?)?;
     if !args.json {
         print_line(&device_line(backend.as_ref()))?;
         print_line("masked_attention, one head, r = d = 32; processor time on software drivers")?;
@@ -307,7 +294,7 @@ fn masked(args: &Args) -> Outcome {
     let mut points: Vec<MaskedPoint> = Vec::new();
     for &tokens in or_these(&args.tokens, &[256, 1024, 4096, 16_384, 65_536]) {
         progress(&counted(tokens, "token", "tokens"));
-        let point = MaskedPoint::measure(backend.as_ref(), tokens, args.seconds.max(1.0));
+        let point = MaskedPoint::measure(backend.as_ref(), tokens, args.table_seconds().max(1.0));
         progress("");
         let point = point?;
         if !args.json {
@@ -316,14 +303,14 @@ fn masked(args: &Args) -> Outcome {
         points.push(point);
     }
     // The transforms behind it, against what the device can do at best.
-    let options = Options { seconds: args.seconds, ..Options::default() };
+    let options = Options { seconds: args.table_seconds(), ..Options::default() };
     let peaks = peaks(backend.as_ref(), options)?;
     let mut rows: Vec<Row> = Vec::new();
     for (kernel, name) in TRANSFORMS {
         progress(&format!("{kernel} {name}"));
-        for (spec, case) in bench::select(Some(kernel), Some(name)) {
+        for (spec, case) in bench::select(&[kernel.to_string()], Some(name)) {
             if (spec.name, case.name) == (kernel, name) {
-                rows.extend(row(backend.as_ref(), spec, case, None, false, options));
+                rows.push(row(backend.as_ref(), spec, case, options));
             }
         }
         progress("");

@@ -17,7 +17,7 @@ mod on_graph;
 mod shaders;
 mod spe;
 
-use crate::words::{plain, told};
+use crate::words::{one_line, plain, told};
 use clap::{Parser, Subcommand};
 use std::fmt::Display;
 use std::process::ExitCode;
@@ -61,12 +61,7 @@ struct Failure(String);
 
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
-        // Drivers' messages may span lines, and places in our own source tell a user of the command line nothing.
-        let line = plain(error).lines().map(str::trim).collect::<Vec<_>>().join(" ");
-        Self(match line.rfind(" (src") {
-            Some(at) if line.ends_with(')') => line[..at].to_string(),
-            _ => line,
-        })
+        Self(one_line(error))
     }
 }
 

@@ -3,8 +3,9 @@
 //! A shader is a generated head (constants and the `Params` block), the shared modules, and the kernel's own file,
 //! joined by plain concatenation: everything that follows the head is standard WGSL. The `Params` block holds, in
 //! this order: the kernel's live parameters, the size of every named dimension, `batch_from` (first head of the
-//! window that this dispatch covers), `groups` (workgroups that have work), and for each port `<port>_at`, the element at
-//! which the window begins inside its binding; a port shared between heads also has `<port>_b` and `<port>_h`, its strides.
+//! window that this dispatch covers), `group_from` and `groups` (the first workgroup of this dispatch, and the end
+//! of those that have work: long work is dispatched in parts), and for each port `<port>_at`, the element at which the window begins
+//! inside its binding; a port shared between heads also has `<port>_b` and `<port>_h`, its strides.
 
 use crate::error::{Error, Result};
 use crate::kernel::{Access, Class, Constant, Field, KernelSpec, Number, Port, Role, Variant};
@@ -25,7 +26,9 @@ pub enum ParamWord {
     Dim(&'static str),
     /// First head of the window.
     BatchFrom,
-    /// Workgroups with work.
+    /// First workgroup of this dispatch.
+    GroupFrom,
+    /// End of the workgroups with work.
     Groups,
     /// Where a port begins in its binding, in elements.
     At(usize),
@@ -42,6 +45,7 @@ pub fn param_words(spec: &KernelSpec) -> Vec<(String, &'static str, ParamWord)> 
         live.map(|(i, f)| (f.name.to_string(), wgsl_type(f), ParamWord::Live(i))).collect();
     words.extend(spec.dim_names().into_iter().map(|n| (n.to_string(), "u32", ParamWord::Dim(n))));
     words.push(("batch_from".into(), "u32", ParamWord::BatchFrom));
+    words.push(("group_from".into(), "u32", ParamWord::GroupFrom));
     words.push(("groups".into(), "u32", ParamWord::Groups));
     for (i, port) in spec.ports.iter().enumerate().filter(|(_, p)| p.dtype != DType::Rgba8 && !p.groups) {
         words.push((format!("{}_at", port.name), "u32", ParamWord::At(i)));

@@ -139,8 +139,8 @@ impl std::fmt::Debug for Core {
 #[derive(Clone, Debug)]
 pub struct WgpuBackend {
     pub(crate) core: Arc<Core>,
-    /// Variants to use whatever the driver prefers.
-    variants: Option<String>,
+    /// Variants to use whatever the driver prefers, and how long dispatches may be.
+    choice: program::Choice,
 }
 
 /// Options of a backend on a given device.
@@ -223,7 +223,7 @@ impl WgpuBackend {
             subgroups: features.contains(::wgpu::Features::SUBGROUP),
             memory_budget: options.memory_budget.unwrap_or(DEFAULT_MEMORY_BUDGET),
         };
-        let variants = options.variants;
+        let choice = program::Choice { variants: options.variants, most_work: None };
         let core = Core {
             software: info.kind == DeviceKind::Software,
             timestamps: features.contains(::wgpu::Features::TIMESTAMP_QUERY),
@@ -238,7 +238,7 @@ impl WgpuBackend {
             caps,
             info,
         };
-        Ok(Self { core: Arc::new(core), variants })
+        Ok(Self { core: Arc::new(core), choice })
     }
 
     /// A device of our own on an adapter; its loss is noticed without help.
@@ -274,7 +274,16 @@ impl WgpuBackend {
     /// The same device with some kernels held to given variants: `matmul/plain,kernel_matrix/tile64`.
     #[must_use]
     pub fn with_variants(&self, list: Option<String>) -> Self {
-        Self { core: Arc::clone(&self.core), variants: list }
+        let choice = program::Choice { variants: list, ..self.choice.clone() };
+        Self { core: Arc::clone(&self.core), choice }
+    }
+
+    /// The same device with dispatches of at most so many operations (floating-point operations, an exponential counted as eight):
+    /// larger ones are cut into parts of whole workgroups. `None`: uncut.
+    #[must_use]
+    pub fn with_most_work(&self, operations: Option<f64>) -> Self {
+        let choice = program::Choice { most_work: operations, ..self.choice.clone() };
+        Self { core: Arc::clone(&self.core), choice }
     }
 
     /// The host tells that its device was lost; from then on everything returns [`Error::DeviceLost`].
@@ -301,7 +310,7 @@ impl WgpuBackend {
     ///
     /// Errors: as [`Backend::compile`].
     pub fn prepare_with(&self, graph: &Graph, progress: Progress<'_>) -> Result<WgpuProgram> {
-        WgpuProgram::new(Arc::clone(&self.core), graph, self.variants.clone(), progress)
+        WgpuProgram::new(Arc::clone(&self.core), graph, self.choice.clone(), progress)
     }
 
     /// Makes everything a graph needs.
@@ -335,5 +344,9 @@ impl Backend for WgpuBackend {
 
     fn held_to(&self, variants: &str) -> Result<Box<dyn Backend>> {
         Ok(Box::new(self.with_variants(Some(variants.into()))))
+    }
+
+    fn cut_to(&self, operations: f64) -> Option<Box<dyn Backend>> {
+        Some(Box::new(self.with_most_work(Some(operations))))
     }
 }

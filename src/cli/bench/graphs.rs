@@ -133,8 +133,8 @@ type Boxed = Result<Box<dyn MaskOperator>>;
 
 /// Runs the command.
 pub(super) fn run(args: &Args) -> Outcome {
-    let backend = open_device(&args.device)?;
-    let options = Options { seconds: args.seconds, ..Options::default() };
+    let backend = open_device(args.only_device()?)?;
+    let options = Options { seconds: args.table_seconds(), ..Options::default() };
     progress("peaks");
     let peaks = peaks(backend.as_ref(), options)?;
     progress("");
@@ -145,8 +145,8 @@ pub(super) fn run(args: &Args) -> Outcome {
     let mut rows: Vec<Row> = Vec::new();
     for name in STEPS {
         progress(name);
-        for (spec, case) in bench::select(Some(name), Some("grid_512x512")) {
-            rows.extend(row(backend.as_ref(), spec, case, None, false, options));
+        for (spec, case) in bench::select(&[name.to_string()], Some("grid_512x512")) {
+            rows.push(row(backend.as_ref(), spec, case, options));
         }
         progress("");
     }

@@ -33,8 +33,8 @@ fn milliseconds(timed: &Timed) -> String {
 
 /// Runs the command.
 pub(super) fn run(args: &Args) -> Outcome {
-    let backend = open_device(&args.device)?;
-    let options = Options { seconds: args.seconds, ..Options::default() };
+    let backend = open_device(args.only_device()?)?;
+    let options = Options { seconds: args.table_seconds(), ..Options::default() };
     let say = |line: &str| if args.json { Ok(()) } else { print_line(line) };
     say(&device_line(backend.as_ref()))?;
     let tokens = or_these(&args.tokens, &TOKENS);

@@ -95,14 +95,14 @@ impl WgpuProgram {
         let mut launches = launches.peekable();
         while launches.peek().is_some() {
             if let Some((_, launch)) = launches.peek() {
-                launch.copies.iter().for_each(|copy| self.encode_copy(encoder, copy));
+                launch.own_copies().iter().for_each(|copy| self.encode_copy(encoder, copy));
             }
             let mut pass = encoder.begin_compute_pass(&::wgpu::ComputePassDescriptor {
                 label: Some(&self.schedule.label),
                 timestamp_writes: None,
             });
             let mut first = true;
-            while let Some((index, launch)) = launches.next_if(|(_, l)| first || l.copies.is_empty()) {
+            while let Some((index, launch)) = launches.next_if(|(_, l)| first || l.own_copies().is_empty()) {
                 first = false;
                 self.encode_launch(&mut pass, index, launch);
             }
@@ -110,7 +110,9 @@ impl WgpuProgram {
     }
 
     pub(super) fn encode_launch(&self, pass: &mut ::wgpu::ComputePass<'_>, index: usize, launch: &Launch) {
-        let Some(bind_group) = launch.bind_group.as_ref().filter(|_| launch.groups > 0) else { return };
+        let Some(bind_group) = launch.bind_group.as_ref().filter(|_| !launch.groups.is_empty()) else {
+            return;
+        };
         let [x, y, z] = launch.folded;
         pass.push_debug_group(self.schedule.steps[index].kernel.name);
         pass.set_pipeline(&self.steps[index].pipeline.pipeline);

@@ -15,7 +15,7 @@ use super::readback::{Origin, Ticket, row_pitch};
 use super::window::{Window, fold, windows};
 use super::{Core, Progress, WgpuBackend};
 use crate::backend::{
-    Burst, Memory, Program, StepTime, Stopwatch, TimingSource, Timings, check_write, known,
+    Burst, Memory, Parts, Program, StepTime, Stopwatch, TimingSource, Timings, check_write, known,
 };
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Kind, Lowering, PassId, Schedule, Step, TensorInfo};
@@ -61,7 +61,7 @@ enum Stage {
     Texture(::wgpu::Texture, ::wgpu::TextureView),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Copy {
     from: u32,
     offset: u64,
@@ -72,13 +72,26 @@ struct Copy {
 #[derive(Debug)]
 struct Launch {
     window: Window,
-    groups: u64,
+    /// The part of the window's workgroups that this dispatch does.
+    groups: std::ops::Range<u64>,
     folded: [u32; 3],
+    /// What the window's ports are copied into; the window's first part does that.
     copies: Vec<Copy>,
     /// The port's tensor that holds the number of workgroups.
     indirect: Option<Tensor>,
     /// Made once all launches are known, because each has its place in the block of parameters.
     bind_group: Option<::wgpu::BindGroup>,
+}
+
+impl Launch {
+    /// The copies to make before this dispatch.
+    fn own_copies(&self) -> &[Copy] {
+        if self.groups.start == 0 { &self.copies } else { &[] }
+    }
+
+    fn count(&self) -> u64 {
+        self.groups.end - self.groups.start
+    }
 }
 
 #[derive(Debug)]
@@ -102,14 +115,14 @@ pub struct WgpuProgram {
     pending: Vec<(u32, HostTensor)>,
     given: Vec<bool>,
     profiling: bool,
-    forced: Option<String>,
+    choice: Choice,
 }
 
 impl WgpuProgram {
     pub(super) fn new(
         core: Arc<Core>,
         graph: &Graph,
-        variants: Option<String>,
+        choice: Choice,
         progress: Progress<'_>,
     ) -> Result<Self> {
         core.alive()?;
@@ -130,7 +143,7 @@ impl WgpuProgram {
             stages: HashMap::new(),
             pending: Vec::new(),
             profiling: false,
-            forced: variants,
+            choice,
             graph: graph.clone(),
             schedule,
             core,
@@ -151,7 +164,7 @@ impl WgpuProgram {
     ///
     /// Errors: as preparing it anew.
     pub fn rebuild(&self, backend: &WgpuBackend) -> Result<Self> {
-        Self::new(Arc::clone(&backend.core), &self.graph, self.forced.clone(), &mut |_, _, _| {})
+        Self::new(Arc::clone(&backend.core), &self.graph, self.choice.clone(), &mut |_, _, _| {})
     }
 
     fn allocate(&mut self) -> Result<()> {
@@ -224,7 +237,7 @@ impl WgpuProgram {
         };
         let driver = self.core.caps.driver;
         let (first, rest): (Vec<_>, Vec<_>) = variants.iter().partition(|v| v.preferred_on.contains(&driver));
-        let forced = self.forced.clone();
+        let forced = self.choice.variants.clone();
         let mut reason = None;
         for variant in first.into_iter().chain(rest) {
             if forced.as_deref().is_some_and(|list| !allowed(list, step.kernel.name, variant.name)) {
@@ -282,11 +295,27 @@ impl WgpuProgram {
         let indirect = spec.ports.iter().zip(&step.args).find(|(p, _)| p.groups).and_then(|(_, arg)| *arg);
         let pipeline = pipeline(&core, &composed)?;
         let mut launches = Vec::new();
+        let total: u64 = list.iter().map(|w| (variant.grid)(&w.dims, w.batches)).sum();
         for window in list {
             let groups = (variant.grid)(&window.dims, window.batches);
-            let folded = fold(spec.name, groups, core.caps.groups)?;
             let copies = self.stage(step, variant, &window)?;
-            launches.push(Launch { window, groups, folded, copies, indirect, bind_group: None });
+            // A number of groups that the device finds by itself cannot be cut beforehand.
+            let most = self.choice.most_work.filter(|_| indirect.is_none()).map_or(groups, |most| {
+                let one = work_of(step) / total.max(1) as f64;
+                // A quotient past 2⁶⁴ becomes the largest number, which means the same.
+                if one > 0.0 { ((most / one) as u64).max(1) } else { groups }
+            });
+            let mut from = 0_u64;
+            loop {
+                let part = from..groups.min(from.saturating_add(most));
+                let folded = fold(spec.name, part.end - part.start, core.caps.groups)?;
+                from = part.end;
+                let (window, copies) = (window.clone(), copies.clone());
+                launches.push(Launch { window, groups: part, folded, copies, indirect, bind_group: None });
+                if from >= groups {
+                    break;
+                }
+            }
         }
         Ok(Prepared { variant, pipeline, launches })
     }
@@ -443,8 +472,23 @@ impl WgpuProgram {
 
     /// Number of dispatches in one encode.
     pub fn dispatches(&self) -> usize {
-        self.steps.iter().flat_map(|s| &s.launches).filter(|l| l.groups > 0).count()
+        self.steps.iter().flat_map(|s| &s.launches).filter(|l| !l.groups.is_empty()).count()
     }
+}
+
+/// What a backend was asked to do otherwise than by itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Choice {
+    /// Variants to use whatever the driver prefers.
+    pub(crate) variants: Option<String>,
+    /// Most operations of one dispatch; larger ones are cut into parts of whole workgroups.
+    pub(crate) most_work: Option<f64>,
+}
+
+/// About how many operations a step does.
+fn work_of(step: &Step) -> f64 {
+    let cost = (step.kernel.cost)(&step.dims, &step.params);
+    cost.flop + run::EXP_WORK * cost.exp
 }
 
 /// Whether a list such as `matmul/plain,kernel_matrix/tile64` lets a kernel use a variant; kernels it does not name are

@@ -44,7 +44,8 @@ impl WgpuProgram {
             ParamWord::Dim("h") => step.dims.size("h").to_le_bytes(),
             ParamWord::Dim(name) => window.dims.size(name).to_le_bytes(),
             ParamWord::BatchFrom => word32(window.batch_from),
-            ParamWord::Groups => word32(launch.groups),
+            ParamWord::GroupFrom => word32(launch.groups.start),
+            ParamWord::Groups => word32(launch.groups.end),
             ParamWord::At(i) => {
                 let class = prepared
                     .variant
@@ -61,6 +62,19 @@ impl WgpuProgram {
             }
             ParamWord::StrideB(i) => word32(part(i).strides.0),
             ParamWord::StrideH(i) => word32(part(i).strides.1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kernels_block_fits_its_place() {
+        for spec in crate::kernels::KERNELS {
+            let bytes = 4 * param_words(spec).len() as u64;
+            assert!(bytes <= PARAMS_STRIDE, "{}: {bytes} bytes of parameters", spec.name);
         }
     }
 }

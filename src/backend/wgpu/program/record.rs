@@ -120,13 +120,13 @@ impl WgpuProgram {
         let mut number = 0;
         for (index, prepared) in self.steps.iter().enumerate() {
             for launch in &prepared.launches {
-                for copy in &launch.copies {
+                for copy in launch.own_copies() {
                     if let Object::Buffer { buffer, .. } = self.object(copy.from)? {
                         let from = made.buffer(buffer, "copied");
                         made.copy(from, copy);
                     }
                 }
-                if launch.groups > 0 {
+                if !launch.groups.is_empty() {
                     let dispatch = self.record_launch(&mut made, index, launch, number)?;
                     made.recording.commands.push(Command::Dispatch(dispatch));
                 }
@@ -149,7 +149,7 @@ impl WgpuProgram {
                 let tickets = self.read_written(&mut encoder, index, launch, number)?;
                 number += 1;
                 self.submit(encoder, self.schedule.steps[index].kernel.name)?;
-                if launch.groups > 0 {
+                if !launch.groups.is_empty() {
                     let taken = tickets.into_iter().map(|(binding, ticket)| {
                         Ok(Written { binding, bytes: ticket.wait()?.device_bytes() })
                     });

@@ -10,7 +10,7 @@ const FIRST_WORK: f64 = 64e6;
 const LEAST_WORK: f64 = 4e6;
 
 /// What an exponential counts, in operations.
-const EXP_WORK: f64 = 8.0;
+pub(super) const EXP_WORK: f64 = 8.0;
 
 /// Time that a submission of a watched run should stay under: a frame of the host's window passes between two of them.
 const PART: std::time::Duration = std::time::Duration::from_millis(20);
@@ -31,11 +31,10 @@ impl WgpuProgram {
     /// All dispatches in their order: step, number within the step, and about how many operations.
     fn work(&self) -> Vec<(usize, usize, f64)> {
         let of_step = |(index, step): (usize, &Step)| {
-            let cost = (step.kernel.cost)(&step.dims, &step.params);
             let launches = &self.steps[index].launches;
-            let groups: u64 = launches.iter().map(|l| l.groups).sum();
-            let whole = (cost.flop + EXP_WORK * cost.exp) / groups.max(1) as f64;
-            let of = move |l: &Launch| (whole * l.groups as f64).max(LEAST_WORK);
+            let groups: u64 = launches.iter().map(Launch::count).sum();
+            let whole = work_of(step) / groups.max(1) as f64;
+            let of = move |l: &Launch| (whole * l.count() as f64).max(LEAST_WORK);
             launches.iter().enumerate().map(move |(n, l)| (index, n, of(l))).collect::<Vec<_>>()
         };
         self.schedule.steps.iter().enumerate().flat_map(of_step).collect()
@@ -63,7 +62,7 @@ impl WgpuProgram {
             }
             let mut encoder = self.encoder();
             for launch in &self.steps[index].launches {
-                launch.copies.iter().for_each(|copy| self.encode_copy(&mut encoder, copy));
+                launch.own_copies().iter().for_each(|copy| self.encode_copy(&mut encoder, copy));
                 if launch.copies.is_empty() {
                     continue;
                 }
@@ -101,6 +100,50 @@ impl WgpuProgram {
             });
         }
         Ok(Some((source, times)))
+    }
+
+    /// Runs all steps in submissions that take about `most` each; between them `watch` is told how many steps of how many are done.
+    /// `None` where it ended that.
+    fn run_in_submissions(
+        &mut self,
+        most: std::time::Duration,
+        watch: &mut dyn FnMut(usize, usize) -> bool,
+    ) -> Result<Option<Parts>> {
+        let total = Stopwatch::start();
+        let count = self.steps.len();
+        let list = self.work();
+        let (mut done, mut budget) = (0, FIRST_WORK);
+        let mut parts = Parts::default();
+        let mut encoder = self.encoder();
+        self.encode_uploads(&mut encoder)?;
+        loop {
+            // One dispatch at least; a step of many heads may end in the middle.
+            let (mut end, mut work) = (done, 0.0);
+            while let Some((_, _, more)) = list.get(end).filter(|(_, _, w)| end == done || work + w <= budget)
+            {
+                work += more;
+                end += 1;
+            }
+            let part =
+                list[done..end].iter().map(|&(step, launch, _)| (step, &self.steps[step].launches[launch]));
+            self.encode_launches(&mut encoder, part);
+            let since = std::time::Instant::now();
+            self.submit(encoder, &self.schedule.label)?;
+            let seconds = since.elapsed().as_secs_f64();
+            parts.add(seconds, end - done);
+            done = end;
+            let Some(&(step, _, _)) = list.get(done) else { break };
+            if !watch(step, count) {
+                return Ok(None);
+            }
+            let taken = seconds / most.as_secs_f64().max(1e-6);
+            if !(1.0 / 3.0..=1.0).contains(&taken) {
+                budget = (work / taken.max(1e-3)).clamp(budget / 8.0, 2.0 * budget).max(LEAST_WORK);
+            }
+            encoder = self.encoder();
+        }
+        let (wall_seconds, cpu_seconds) = total.seconds();
+        Ok(Some(Parts { wall_seconds, cpu_seconds, ..parts }))
     }
 }
 
@@ -160,38 +203,28 @@ impl Program for WgpuProgram {
             let (wall_seconds, cpu_seconds) = total.seconds();
             return Ok(Some(Timings { source, steps, wall_seconds, cpu_seconds }));
         }
-        let total = Stopwatch::start();
-        let count = self.steps.len();
-        let list = self.work();
-        let (mut done, mut budget) = (0, FIRST_WORK);
+        self.run_in_submissions(PART, watch).map(|parts| {
+            parts.map(|p| Timings {
+                source: TimingSource::Wall,
+                steps: Vec::new(),
+                wall_seconds: p.wall_seconds,
+                cpu_seconds: p.cpu_seconds,
+            })
+        })
+    }
+
+    fn run_in_parts(&mut self, most: std::time::Duration) -> Result<Parts> {
+        let parts = self.run_in_submissions(most, &mut |_, _| true)?;
+        parts.ok_or_else(|| self.core.failed("run", "was ended half way although nobody asked for it"))
+    }
+
+    fn encode_seconds(&mut self) -> Result<Option<f64>> {
+        let watch = Stopwatch::start();
         let mut encoder = self.encoder();
         self.encode_uploads(&mut encoder)?;
-        loop {
-            // One dispatch at least; a step of many heads may end in the middle.
-            let (mut end, mut work) = (done, 0.0);
-            while let Some((_, _, more)) = list.get(end).filter(|(_, _, w)| end == done || work + w <= budget)
-            {
-                work += more;
-                end += 1;
-            }
-            let part =
-                list[done..end].iter().map(|&(step, launch, _)| (step, &self.steps[step].launches[launch]));
-            self.encode_launches(&mut encoder, part);
-            let since = std::time::Instant::now();
-            self.submit(encoder, &self.schedule.label)?;
-            done = end;
-            let Some(&(step, _, _)) = list.get(done) else { break };
-            if !watch(step, count) {
-                return Ok(None);
-            }
-            let taken = since.elapsed().as_secs_f64() / PART.as_secs_f64();
-            if !(1.0 / 3.0..=1.0).contains(&taken) {
-                budget = (work / taken.max(1e-3)).clamp(budget / 8.0, 2.0 * budget).max(LEAST_WORK);
-            }
-            encoder = self.encoder();
-        }
-        let (wall_seconds, cpu_seconds) = total.seconds();
-        Ok(Some(Timings { source: TimingSource::Wall, steps: Vec::new(), wall_seconds, cpu_seconds }))
+        self.encode_steps(&mut encoder, 0..self.steps.len());
+        drop(encoder.finish());
+        Ok(Some(watch.seconds().0))
     }
 
     fn run_burst(&mut self, repeats: u32) -> Result<Burst> {
@@ -239,6 +272,10 @@ impl Program for WgpuProgram {
 
     fn schedule(&self) -> &Schedule {
         &self.schedule
+    }
+
+    fn step_variants(&self) -> Vec<&'static str> {
+        self.steps.iter().map(|s| s.variant.name).collect()
     }
 
     fn memory(&self) -> Memory {

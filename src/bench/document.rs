@@ -1,0 +1,224 @@
+//! The document of a benchmark, schema `wgattn-bench` version 1: what is exported, compared and drawn.
+//!
+//! Times are in seconds, sizes in bytes. Every name is always there; what could not be measured is null. `complete` is false while a
+//! run still writes it, so an interrupted run leaves a document that says so.
+
+use super::peaks::Peaks;
+use super::plan::hashes;
+use super::report::{FIELDS, Row};
+use super::system::{System, commit, date};
+use crate::backend::DeviceInfo;
+use crate::backend::device::Facts;
+use crate::kernel::Caps;
+use serde_json::{Value, json};
+
+/// Name of the schema.
+pub const SCHEMA: &str = "wgattn-bench";
+/// Its version: it grows when a reader of the old one would misunderstand the new one.
+pub const VERSION: u32 = 1;
+
+/// What a run was asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Whether it was to be short.
+    pub quick: bool,
+    /// Least seconds of a row.
+    pub seconds: f64,
+    /// Least runs of a row.
+    pub runs: usize,
+    /// Where the order of the rows comes from.
+    pub order_seed: u64,
+    /// Parts of kernels' names.
+    pub filter: Option<String>,
+    /// Part of the case's name.
+    pub case: Option<String>,
+    /// Pause between rows.
+    pub cool_down_seconds: f64,
+    /// How long a dispatch may take.
+    pub max_dispatch_ms: Option<f64>,
+}
+
+/// One device with what was measured on it.
+#[derive(Clone, Debug)]
+pub struct Device {
+    /// Name, backend, kind and driver.
+    pub info: DeviceInfo,
+    /// Where it is, and what it has.
+    pub facts: Facts,
+    /// What it offers to kernels; `None` for the reference.
+    pub caps: Option<Caps>,
+    /// Its own roofline; nothing is known of it before it was measured.
+    pub peaks: Peaks,
+    /// Rows with their places in the plan, in order of these.
+    pub rows: Vec<(usize, Row)>,
+    /// How it compares with the machine of the reference times.
+    pub score: Option<f64>,
+}
+
+/// A whole run.
+#[derive(Clone, Debug)]
+pub struct Document {
+    /// When it began.
+    pub date: String,
+    /// Whether all rows of all devices are there.
+    pub complete: bool,
+    /// What was asked for.
+    pub settings: Settings,
+    /// The machine.
+    pub system: System,
+    /// Devices in the order in which they were measured.
+    pub devices: Vec<Device>,
+}
+
+impl Device {
+    /// Puts a row in its place.
+    pub fn put(&mut self, place: usize, row: Row) {
+        let at = self.rows.partition_point(|(p, _)| *p < place);
+        self.rows.insert(at, (place, row));
+    }
+
+    /// As JSON.
+    pub fn json(&self) -> Value {
+        let limits = json!({
+            "invocations": self.caps.map(|c| c.invocations),
+            "workgroup_bytes": self.caps.map(|c| c.workgroup_bytes),
+            "binding_bytes": self.caps.map(|c| c.storage_binding),
+        });
+        json!({
+            "name": self.info.name,
+            "backend": self.info.backend,
+            "type": self.info.kind.to_string(),
+            "driver": self.info.driver,
+            "pci": self.facts.pci,
+            "bus": self.facts.bus,
+            "index": self.facts.index,
+            "timestamps": self.facts.timestamps,
+            "subgroup": self.facts.subgroup,
+            "limits": limits,
+            "peaks": self.peaks.json(),
+            "rows": self.rows.iter().map(|(_, row)| row.json(&self.peaks)).collect::<Vec<_>>(),
+            "suites": [],
+            "score": self.score,
+        })
+    }
+}
+
+impl Document {
+    /// A run that begins now on this machine.
+    pub fn begun(settings: Settings) -> Self {
+        let date = date(std::time::SystemTime::now());
+        Self { date, complete: false, settings, system: System::here(), devices: Vec::new() }
+    }
+
+    /// All rows of all devices.
+    pub fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.devices.iter().flat_map(|d| d.rows.iter().map(|(_, row)| row))
+    }
+
+    /// As JSON.
+    pub fn json(&self) -> Value {
+        let s = &self.settings;
+        json!({
+            "schema": SCHEMA,
+            "version": VERSION,
+            "wgattn": { "version": env!("CARGO_PKG_VERSION"), "commit": commit() },
+            "date": self.date,
+            "complete": self.complete,
+            "options": {
+                "quick": s.quick,
+                "seconds": s.seconds,
+                "runs": s.runs,
+                "order_seed": s.order_seed,
+                "filter": s.filter,
+                "case": s.case,
+                "cool_down_seconds": s.cool_down_seconds,
+                "max_dispatch_ms": s.max_dispatch_ms,
+            },
+            "system": self.system.json(),
+            "kernels": hashes(),
+            "devices": self.devices.iter().map(Device::json).collect::<Vec<_>>(),
+        })
+    }
+
+    /// All rows as CSV with the names of the fields first: what tells devices apart, then the row.
+    pub fn csv(&self) -> String {
+        const OF_DEVICE: [&str; 6] = ["name", "backend", "type", "driver", "pci", "bus"];
+        let mut text = String::new();
+        for device in &self.devices {
+            let about = device.json();
+            for (_, row) in &device.rows {
+                let row = row.json(&device.peaks);
+                if text.is_empty() {
+                    let of_device = OF_DEVICE.iter().map(|name| format!("device_{name}"));
+                    text = of_device.chain(FIELDS.map(String::from)).collect::<Vec<_>>().join(",") + "\n";
+                }
+                let of_device = OF_DEVICE.iter().map(|name| quoted(&about[*name]));
+                text += &of_device.chain(FIELDS.map(|name| quoted(&row[name]))).collect::<Vec<_>>().join(",");
+                text.push('\n');
+            }
+        }
+        text
+    }
+}
+
+fn quoted(value: &Value) -> String {
+    let plain = match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(list) => list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" + "),
+        other => other.to_string(),
+    };
+    if plain.contains([',', '"', '\n', '\r']) { format!("\"{}\"", plain.replace('"', "\"\"")) } else { plain }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::tests::row;
+    use super::*;
+    use crate::backend::{Backend as _, cpu::CpuBackend};
+
+    fn document() -> Document {
+        let mut device = Device {
+            info: CpuBackend.info(),
+            facts: Facts::default(),
+            caps: None,
+            peaks: Peaks { memory_from: f64::INFINITY, ..Peaks::default() },
+            rows: Vec::new(),
+            score: None,
+        };
+        let failed = Row { outcome: Err("no room".into()), ..row(1.0, 0.0) };
+        device.put(7, failed);
+        device.put(3, row(0.5, 0.0));
+        Document { devices: vec![device], ..Document::begun(Settings::default()) }
+    }
+
+    #[test]
+    fn rows_stand_in_the_order_of_the_plan_and_unknown_numbers_are_null() {
+        let json = document().json();
+        assert_eq!(
+            (&json["schema"], &json["version"], &json["complete"]),
+            (&json!(SCHEMA), &json!(1), &json!(false))
+        );
+        let device = &json["devices"][0];
+        assert_eq!(device["rows"][0]["median_seconds"], 0.5);
+        assert_eq!(device["rows"][1]["failure"], "no room");
+        assert!(device["peaks"]["flop"]["per_second"].is_null() && device["peaks"]["memory_from"].is_null());
+        assert!(device["index"].is_null() && device["limits"]["invocations"].is_null(), "{device}");
+        let hash = json["kernels"]["matmul"].as_str().expect("a shader");
+        assert!(hash.len() == 16 && hash.bytes().all(|b| b.is_ascii_hexdigit()), "{hash}");
+    }
+
+    #[test]
+    fn csv_quotes_and_keeps_failing_rows() {
+        let text = document().csv();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(
+            lines[0].starts_with("device_name,device_backend,") && lines[0].contains(",kernel,case,"),
+            "{}",
+            lines[0]
+        );
+        assert!(lines[1].contains("\"a, \"\"b\"\"\""), "{}", lines[1]);
+        assert!(lines[2].contains("no room"), "{}", lines[2]);
+    }
+}

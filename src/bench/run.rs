@@ -1,0 +1,485 @@
+//! A whole run: on every device the roofline first, then the rows in a random order; what fails is a row, and a lost device is opened
+//! again.
+
+use super::document::{Device, Document, Settings};
+use super::expected::{Check, Truths};
+use super::measure::{Measured, Options, measure_with};
+use super::peaks::Peaks;
+use super::plan::{Job, order};
+use super::report::Row;
+use super::score::score;
+use crate::backend::device::Facts;
+use crate::backend::{Backend, DeviceKind};
+use crate::error::{Error, Result};
+use crate::words::one_line;
+use std::time::Duration;
+
+/// How often a device may be lost before its remaining rows are given up.
+const MOST_LOSSES: usize = 3;
+/// Seconds that one run may take at the device's peak before it is not begun at all.
+const LONGEST_RUN: f64 = 60.0;
+/// Part of the machine's memory that the tensors of a row may take on the host.
+const MEMORY_PART: f64 = 0.25;
+
+/// Opens a device, with what is known of it beyond its name.
+pub type Open<'a> = Box<dyn FnMut() -> Result<(Box<dyn Backend>, Facts)> + 'a>;
+
+/// A device to measure.
+pub struct Candidate<'a> {
+    /// What it was asked for by, for messages.
+    pub asked: String,
+    /// Opens it, also once more after it was lost.
+    pub open: Open<'a>,
+}
+
+impl std::fmt::Debug for Candidate<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Candidate({})", self.asked)
+    }
+}
+
+/// Who is told how a run goes on.
+pub trait Watcher {
+    /// A device was opened, or opened again after it was lost.
+    fn opened(&mut self, _backend: &dyn Backend, _again: bool) {}
+    /// What comes next.
+    fn next(&mut self, _what: &str) {}
+    /// Something that is no row but should be known.
+    fn notice(&mut self, _text: &str) {}
+    /// The roofline of the last device is there.
+    fn peaks(&mut self, _document: &Document) {}
+    /// A row was added to the last device.
+    fn row(&mut self, _document: &Document, _row: &Row) {}
+}
+
+/// Nobody.
+#[derive(Debug, Default)]
+pub struct Nobody;
+
+impl Watcher for Nobody {}
+
+impl Settings {
+    /// How long each row is measured.
+    pub fn options(&self) -> Options {
+        Options {
+            seconds: self.seconds,
+            runs: self.runs,
+            most_seconds: self.quick.then_some(self.seconds),
+            check_work: if self.quick { 1.5e8 } else { 2e9 },
+            most_dispatch_seconds: self.max_dispatch_ms.map(|ms| 1e-3 * ms),
+            flop_per_second: None,
+        }
+    }
+}
+
+/// One device, opened, with how often it was lost.
+struct Session<'a, 'b> {
+    candidate: &'a mut Candidate<'b>,
+    backend: Option<Box<dyn Backend>>,
+    losses: usize,
+}
+
+impl Session<'_, '_> {
+    /// The device, opened again if it was lost.
+    fn backend(&mut self, watcher: &mut dyn Watcher) -> Result<&dyn Backend> {
+        if self.losses > MOST_LOSSES {
+            return Err(Error::DeviceLost {
+                device: self.candidate.asked.clone(),
+                reason: format!(
+                    "it was lost {} times in this run, so its remaining rows are given up",
+                    self.losses
+                ),
+            });
+        }
+        let opened = match self.backend.take() {
+            Some(backend) => backend,
+            None => {
+                let (backend, _) = (self.candidate.open)()?;
+                watcher.opened(backend.as_ref(), true);
+                backend
+            }
+        };
+        Ok(&**self.backend.insert(opened))
+    }
+
+    /// Does something with the device, and notes whether it was lost meanwhile.
+    fn with<T>(
+        &mut self,
+        watcher: &mut dyn Watcher,
+        work: impl FnOnce(&dyn Backend, &mut dyn Watcher) -> Result<T>,
+    ) -> Result<T> {
+        let result = self.backend(watcher).and_then(|backend| work(backend, watcher));
+        if matches!(result, Err(Error::DeviceLost { .. })) && self.losses <= MOST_LOSSES {
+            self.backend = None;
+            self.losses += 1;
+        }
+        result
+    }
+}
+
+/// Measures all jobs on all devices.
+///
+/// A device that does not open is told to the watcher, and is no device of the document; its name comes back. `all_variants` leaves out
+/// rows whose variant does not suit the device, instead of letting them fail.
+pub fn run(
+    mut document: Document,
+    candidates: &mut [Candidate<'_>],
+    jobs: &[Job],
+    all_variants: bool,
+    watcher: &mut dyn Watcher,
+) -> (Document, Vec<String>) {
+    let mut truths = Truths::default();
+    let mut missing = Vec::new();
+    for candidate in candidates {
+        match (candidate.open)() {
+            Ok((backend, facts)) => {
+                watcher.opened(backend.as_ref(), false);
+                document.devices.push(Device {
+                    info: backend.info(),
+                    facts,
+                    caps: backend.device_caps().copied(),
+                    peaks: Peaks { memory_from: f64::INFINITY, ..Peaks::default() },
+                    rows: Vec::new(),
+                    score: None,
+                });
+                let session = Session { candidate, backend: Some(backend), losses: 0 };
+                of_device(&mut document, session, jobs, all_variants, &mut truths, watcher);
+            }
+            Err(error) => {
+                watcher.notice(&format!("{} is left out: {}", candidate.asked, one_line(error)));
+                missing.push(candidate.asked.clone());
+            }
+        }
+    }
+    document.complete = true;
+    (document, missing)
+}
+
+fn of_device(
+    document: &mut Document,
+    mut session: Session<'_, '_>,
+    jobs: &[Job],
+    all_variants: bool,
+    truths: &mut Truths,
+    watcher: &mut dyn Watcher,
+) {
+    let options = document.settings.options();
+    let Some(kind) = document.devices.last().map(|d| d.info.kind) else { return };
+    // The reference has no roofline worth comparing with.
+    let peaks = match kind {
+        DeviceKind::Reference => None,
+        _ => roofline(&mut session, options, watcher),
+    };
+    let options = Options { flop_per_second: peaks.as_ref().and_then(|p| p.flop.per_second), ..options };
+    if let (Some(device), Some(peaks)) = (document.devices.last_mut(), peaks) {
+        device.peaks = peaks;
+    }
+    watcher.peaks(document);
+    let places = order(jobs.len(), document.settings.order_seed);
+    let memory = document.system.memory_bytes;
+    for (number, &place) in places.iter().enumerate() {
+        let job = &jobs[place];
+        watcher.next(&format!("{}/{} {}", number + 1, jobs.len(), job.label()));
+        if number > 0 {
+            std::thread::sleep(Duration::from_secs_f64(document.settings.cool_down_seconds.max(0.0)));
+        }
+        let measured = session.with(watcher, |backend, _| measured(backend, job, options, memory, truths));
+        if all_variants && job.variant.is_some() && matches!(measured, Err(Error::Unsupported { .. })) {
+            continue;
+        }
+        let row = Row {
+            kernel: job.spec.name.into(),
+            case: job.name.clone(),
+            variant: job.variant.map(Into::into),
+            lost: matches!(measured, Err(Error::DeviceLost { .. })),
+            outcome: measured.map_err(one_line),
+        };
+        if let Some(device) = document.devices.last_mut() {
+            device.put(place, row.clone());
+        }
+        watcher.row(document, &row);
+    }
+    if let Some(device) = document.devices.last_mut() {
+        let rows: Vec<Row> = device.rows.iter().map(|(_, row)| row.clone()).collect();
+        device.score = score(&rows);
+    }
+}
+
+/// The device's roofline; after a loss once more. `None` where it cannot be had: rows then have no bound.
+fn roofline(session: &mut Session<'_, '_>, options: Options, watcher: &mut dyn Watcher) -> Option<Peaks> {
+    for _ in 0..2 {
+        let of = |backend: &dyn Backend, watcher: &mut dyn Watcher| {
+            Peaks::of(backend, options, &mut |what| watcher.next(what))
+        };
+        match session.with(watcher, of) {
+            Ok(peaks) => return Some(peaks),
+            Err(error) => {
+                let lost = matches!(error, Error::DeviceLost { .. });
+                watcher.notice(&format!("the roofline could not be measured: {}", one_line(error)));
+                if !lost {
+                    return None;
+                }
+            }
+        }
+    }
+    None
+}
+
+/// Refuses rows that would take all memory of the host, or longer than anybody waits.
+fn check_size(job: &Job, options: Options, memory: Option<u64>) -> Result<()> {
+    let bytes = job.bytes();
+    if let Some(memory) = memory.filter(|m| bytes > MEMORY_PART * *m as f64) {
+        return Err(Error::Limit {
+            what: format!("tensors of {} on the host", job.label()),
+            // Sizes past 2⁶⁴ do not occur: dimensions are 32 bits and memory is not that large.
+            requested: bytes as u64,
+            allowed: (MEMORY_PART * memory as f64) as u64,
+            remedy: "use fewer tokens or heads".into(),
+        });
+    }
+    let cost = (job.spec.cost)(&job.dims(), &(job.case.params)());
+    let seconds = options.flop_per_second.map_or(0.0, |f| cost.flop / f);
+    if seconds > LONGEST_RUN {
+        return Err(Error::value(
+            format!("one run of {}", job.label()),
+            format!("work of at most {LONGEST_RUN} s at this device's peak"),
+            format!("{seconds:.0} s"),
+            "use fewer tokens or heads",
+        ));
+    }
+    Ok(())
+}
+
+fn measured(
+    backend: &dyn Backend,
+    job: &Job,
+    options: Options,
+    memory: Option<u64>,
+    truths: &mut Truths,
+) -> Result<Measured> {
+    check_size(job, options, memory)?;
+    let concrete = job.concrete()?;
+    let held;
+    let device = match job.variant {
+        None => backend,
+        Some(variant) => {
+            held = backend.held_to(&format!("{}/{variant}", job.spec.name))?;
+            held.as_ref()
+        }
+    };
+    // The reference does not depend on the variant.
+    let row = format!("{}/{}", job.spec.name, job.name);
+    measure_with(device, &concrete, options, &mut |c| truths.find(&row, c, Check::Work(options.check_work)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::document::Document;
+    use super::super::flags::Flag;
+    use super::super::plan::{Wanted, plan};
+    use super::*;
+    use crate::backend::cpu::CpuBackend;
+    use crate::backend::{Burst, DeviceInfo, Memory, Program, Timings};
+    use crate::graph::{Graph, PassId, Schedule};
+    use crate::tensor::{HostTensor, Tensor};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// What goes wrong.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Fault {
+        None,
+        /// Timestamps are there and all zero.
+        ZeroTimestamps,
+        /// Numbers are twice what they should be.
+        WrongResult,
+        /// Numbers are not numbers.
+        NotNumbers,
+        /// The device is lost in so many runs, from the n-th run of all on.
+        Lost {
+            from: usize,
+            times: usize,
+        },
+    }
+
+    /// The reference with a fault.
+    #[derive(Debug, Clone)]
+    struct Faulty {
+        fault: Fault,
+        runs: Arc<AtomicUsize>,
+        opened: Arc<AtomicUsize>,
+    }
+
+    #[derive(Debug)]
+    struct FaultyProgram {
+        inner: Box<dyn Program>,
+        of: Faulty,
+    }
+
+    impl Backend for Faulty {
+        fn info(&self) -> DeviceInfo {
+            CpuBackend.info()
+        }
+
+        fn compile(&self, graph: &Graph) -> Result<Box<dyn Program>> {
+            Ok(Box::new(FaultyProgram { inner: CpuBackend.compile(graph)?, of: self.clone() }))
+        }
+    }
+
+    impl Program for FaultyProgram {
+        fn write(&mut self, tensor: Tensor, data: &HostTensor) -> Result<()> {
+            self.inner.write(tensor, data)
+        }
+
+        fn set_param_bytes(&mut self, pass: PassId, params: &[u8]) -> Result<()> {
+            self.inner.set_param_bytes(pass, params)
+        }
+
+        fn run(&mut self) -> Result<Timings> {
+            let run = self.of.runs.fetch_add(1, Ordering::Relaxed);
+            match self.of.fault {
+                Fault::Lost { from, times } if (from..from + times).contains(&run) => {
+                    Err(Error::DeviceLost { device: "faulty".into(), reason: "as it was told".into() })
+                }
+                _ => self.inner.run(),
+            }
+        }
+
+        fn run_burst(&mut self, repeats: u32) -> Result<Burst> {
+            (0..repeats).try_for_each(|_| self.run().map(drop))?;
+            let device_seconds = (self.of.fault == Fault::ZeroTimestamps).then_some(0.0);
+            Ok(Burst { device_seconds, wall_seconds: 0.25, cpu_seconds: 0.25 })
+        }
+
+        fn read(&mut self, tensor: Tensor) -> Result<HostTensor> {
+            let right = self.inner.read(tensor)?;
+            let factor = match self.of.fault {
+                Fault::WrongResult => 2.0,
+                Fault::NotNumbers => f32::NAN,
+                _ => return Ok(right),
+            };
+            HostTensor::f32(right.shape(), right.to_f32().into_iter().map(|x| factor * x).collect())
+        }
+
+        fn set_profiling(&mut self, on: bool) {
+            self.inner.set_profiling(on);
+        }
+
+        fn schedule(&self) -> &Schedule {
+            self.inner.schedule()
+        }
+
+        fn memory(&self) -> Memory {
+            self.inner.memory()
+        }
+    }
+
+    fn jobs(kernels: &[&str]) -> Vec<Job> {
+        let filters = kernels.iter().map(|k| (*k).to_string()).collect();
+        plan(&Wanted { filters, ..Wanted::default() }).expect("kernels of the list")
+    }
+
+    fn settings() -> Settings {
+        Settings { quick: true, runs: 3, order_seed: 5, ..Settings::default() }
+    }
+
+    /// Runs small jobs on a device with a fault; also how often it was opened.
+    fn ran(fault: Fault, jobs: &[Job]) -> (Document, usize) {
+        let opened = Arc::new(AtomicUsize::new(0));
+        let faulty = Faulty { fault, runs: Arc::default(), opened: Arc::clone(&opened) };
+        let open = move || -> Result<(Box<dyn Backend>, Facts)> {
+            faulty.opened.fetch_add(1, Ordering::Relaxed);
+            Ok((Box::new(faulty.clone()), Facts::default()))
+        };
+        let mut candidates = [Candidate { asked: "faulty".into(), open: Box::new(open) }];
+        let (document, missing) = run(Document::begun(settings()), &mut candidates, jobs, false, &mut Nobody);
+        assert!(missing.is_empty() && document.complete);
+        (document, opened.load(Ordering::Relaxed))
+    }
+
+    const SMALL: &[&str] = &["philox_words", "count_flags", "nonfinite_merge"];
+
+    #[test]
+    fn a_run_without_faults_has_all_rows_in_the_order_of_the_plan() {
+        let jobs = jobs(SMALL);
+        let (document, opened) = ran(Fault::None, &jobs);
+        let names: Vec<String> = document.rows().map(|r| format!("{}/{}", r.kernel, r.case)).collect();
+        assert_eq!(names, jobs.iter().map(Job::label).collect::<Vec<_>>());
+        for row in document.rows() {
+            let m = row.outcome.as_ref().expect("nothing goes wrong");
+            assert!(m.seconds.samples >= 3 && m.found.is_some_and(|f| f.is_right()), "{row:?}");
+        }
+        assert_eq!(opened, 1);
+    }
+
+    #[test]
+    fn zero_timestamps_give_the_wall_clock() {
+        let (document, _) = ran(Fault::ZeroTimestamps, &jobs(&["philox_words"]));
+        let row = document.rows().next().expect("one row");
+        let m = row.outcome.as_ref().expect("nothing goes wrong");
+        assert_eq!((m.seconds.median, m.source), (0.25, crate::backend::TimingSource::Wall));
+        let json = row.json(&Peaks::default());
+        assert_eq!(json["timing_source"], "wall clock, submission included");
+        assert!(json["bytes_per_second"].as_f64().is_some_and(f64::is_finite), "{json}");
+    }
+
+    #[test]
+    fn a_wrong_result_is_a_failed_row_that_names_kernel_port_and_error() {
+        for (fault, told) in [(Fault::WrongResult, "at most"), (Fault::NotNumbers, "NaN or infinities")] {
+            let (document, _) = ran(fault, &jobs(&["weighted_sum"]));
+            let failure = document.rows().next().and_then(Row::failure).expect("the row fails").to_string();
+            assert!(failure.contains("weighted_sum: error of `out`") && failure.contains(told), "{failure}");
+        }
+    }
+
+    #[test]
+    fn a_lost_device_costs_one_row_and_the_run_goes_on() {
+        let (document, opened) = ran(Fault::Lost { from: 0, times: 1 }, &jobs(SMALL));
+        let lost: Vec<&Row> = document.rows().filter(|r| r.lost).collect();
+        assert_eq!(lost.len(), 1);
+        assert_eq!(lost[0].flags(), [Flag::DeviceLost]);
+        assert!(lost[0].failure().is_some_and(|f| f.contains("the device was lost")), "{lost:?}");
+        assert_eq!(document.rows().filter(|r| r.outcome.is_ok()).count(), document.rows().count() - 1);
+        assert_eq!(opened, 2);
+    }
+
+    #[test]
+    fn a_device_that_is_lost_again_and_again_is_given_up() {
+        let (document, opened) = ran(
+            Fault::Lost { from: 0, times: usize::MAX / 2 },
+            &jobs(&["fft", "toeplitz_product", "philox"]),
+        );
+        assert!(document.rows().count() > MOST_LOSSES + 1 && document.rows().all(|r| r.lost));
+        let given_up =
+            document.rows().filter(|r| r.failure().is_some_and(|f| f.contains("given up"))).count();
+        assert_eq!(given_up, document.rows().count() - (MOST_LOSSES + 1));
+        assert_eq!(opened, MOST_LOSSES + 1);
+    }
+
+    #[test]
+    fn a_row_too_large_for_the_host_says_so() {
+        let sweep = super::super::plan::Sweep { tokens: vec![1 << 31], ..Default::default() };
+        let wanted = Wanted { filters: vec!["reduce_sum".into()], sweep, ..Wanted::default() };
+        let (document, _) = ran(Fault::None, &plan(&wanted).expect("it has tokens"));
+        let failure = document.rows().next().and_then(Row::failure).expect("the row fails").to_string();
+        assert!(failure.contains("on the host") && failure.contains("use fewer tokens"), "{failure}");
+    }
+
+    #[test]
+    fn a_device_that_does_not_open_is_left_out_and_named() {
+        struct Heard(Vec<String>);
+        impl Watcher for Heard {
+            fn notice(&mut self, text: &str) {
+                self.0.push(text.into());
+            }
+        }
+        let open = || Err(Error::NoDevice { asked: "broken".into(), reason: "it is broken".into() });
+        let mut candidates = [Candidate { asked: "broken".into(), open: Box::new(open) }];
+        let mut heard = Heard(Vec::new());
+        let (document, missing) =
+            run(Document::begun(settings()), &mut candidates, &jobs(SMALL), false, &mut heard);
+        assert!(document.devices.is_empty());
+        assert_eq!(missing, ["broken"]);
+        assert!(heard.0[0].contains("it is broken"), "{:?}", heard.0);
+    }
+}

@@ -1,0 +1,280 @@
+//! The rows of `wgattn bench`: kernels of the list on one or several devices, printed and exported as they come.
+
+use super::{Args, compare, device_line, progress};
+use crate::backend::{Backend, DeviceKind, device};
+use crate::bench::compare::{Options, against_baseline};
+use crate::bench::document::{Document, Settings};
+use crate::bench::{self, Candidate, Job, Row, Sweep, Wanted, Watcher};
+use crate::cli::{Failure, Outcome, notice, print_line, unwritten};
+use crate::whole_file::{Pending, write_whole};
+use crate::words::counted;
+use serde_json::json;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+/// What a file holds, by its suffix.
+#[derive(Clone, Copy, Debug)]
+enum Format {
+    Json,
+    Csv,
+    Html,
+    Markdown,
+}
+
+/// A file that is written anew after every row.
+#[derive(Debug)]
+struct Export {
+    path: PathBuf,
+    format: Format,
+}
+
+impl Export {
+    /// A file that can be written; nothing is there yet.
+    fn to(path: PathBuf) -> Result<Self, Failure> {
+        let suffix = path.extension().map(|s| s.to_string_lossy().to_lowercase());
+        let format = match suffix.as_deref() {
+            Some("json") => Format::Json,
+            Some("csv") => Format::Csv,
+            Some("html") => Format::Html,
+            Some("md") => Format::Markdown,
+            _ => {
+                return Err(Failure(format!(
+                    "--export {}: expected a name that ends in .json, .csv, .html or .md; rename it",
+                    path.display()
+                )));
+            }
+        };
+        // Refused before minutes of work: the folder must take a new file.
+        Pending::beside(&path).map_err(|e| unwritten(&path, &e))?;
+        Ok(Self { path, format })
+    }
+
+    fn write(&self, document: &Document) -> Outcome {
+        let text = match self.format {
+            Format::Json => serde_json::to_string_pretty(&document.json())? + "\n",
+            Format::Csv => document.csv(),
+            Format::Html => bench::html(&document.json())?,
+            Format::Markdown => bench::markdown(&document.json())?,
+        };
+        write_whole(&self.path, |mut file| file.write_all(text.as_bytes()))
+            .map_err(|e| unwritten(&self.path, &e))
+    }
+}
+
+/// Prints and exports a run as it goes on.
+struct Printer {
+    json: bool,
+    exports: Vec<Export>,
+    /// What could not be written, the first time.
+    failed: Option<Failure>,
+}
+
+impl Printer {
+    fn keep(&mut self, outcome: Outcome) {
+        if let Err(failure) = outcome {
+            self.failed.get_or_insert(failure);
+        }
+    }
+
+    fn line(&mut self, text: &str) {
+        if !self.json {
+            let outcome = print_line(text);
+            self.keep(outcome);
+        }
+    }
+
+    fn export(&mut self, document: &Document) {
+        let outcomes: Vec<Outcome> = self.exports.iter().map(|e| e.write(document)).collect();
+        outcomes.into_iter().for_each(|outcome| self.keep(outcome));
+    }
+}
+
+impl Watcher for Printer {
+    fn opened(&mut self, backend: &dyn Backend, again: bool) {
+        progress("");
+        match again {
+            true => notice(format_args!("{} was lost and is opened again", backend.info().name)),
+            false => self.line(&device_line(backend)),
+        }
+    }
+
+    fn next(&mut self, what: &str) {
+        progress(what);
+    }
+
+    fn notice(&mut self, text: &str) {
+        progress("");
+        notice(text);
+    }
+
+    fn peaks(&mut self, document: &Document) {
+        progress("");
+        if let Some(device) = document.devices.last().filter(|d| d.info.kind != DeviceKind::Reference) {
+            self.line(&device.peaks.text());
+        }
+        self.export(document);
+    }
+
+    fn row(&mut self, document: &Document, row: &Row) {
+        progress("");
+        if let Some(device) = document.devices.last() {
+            self.line(&row.text(&device.peaks));
+        }
+        self.export(document);
+    }
+}
+
+impl Args {
+    fn sweep(&self) -> Sweep {
+        let sizes = |list: &Option<Sizes>| list.as_ref().map_or_else(Vec::new, |s| s.0.clone());
+        Sweep {
+            tokens: sizes(&self.n),
+            landmarks: sizes(&self.landmarks),
+            heads: sizes(&self.heads),
+            head_dim: sizes(&self.head_dim),
+        }
+    }
+
+    fn wanted(&self) -> Wanted {
+        Wanted {
+            filters: self.filter.clone(),
+            case: self.case.clone(),
+            variant: self.variant.clone(),
+            quick: self.quick,
+            sweep: self.sweep(),
+        }
+    }
+
+    fn settings(&self) -> Settings {
+        let seed = || {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+            now.map_or(1, |d| u64::from(d.subsec_nanos()) ^ d.as_secs())
+        };
+        Settings {
+            quick: self.quick,
+            seconds: self.seconds.unwrap_or(if self.quick { 0.2 } else { 1.0 }),
+            runs: if self.quick { 5 } else { 10 },
+            order_seed: self.order_seed.unwrap_or_else(seed),
+            filter: Some(self.filter.join(" ")).filter(|f| !f.is_empty()),
+            case: self.case.clone(),
+            cool_down_seconds: self.cool_down,
+            max_dispatch_ms: self.max_dispatch_ms,
+        }
+    }
+}
+
+/// Sizes as they are written on the command line.
+#[derive(Clone, Debug)]
+pub(super) struct Sizes(Vec<u32>);
+
+/// Reads sizes.
+pub(super) fn parse_sizes(text: &str) -> Result<Sizes, String> {
+    bench::parse_sizes(text).map(Sizes)
+}
+
+/// The devices that were asked for, each able to be opened as often as need be.
+fn candidates(args: &Args) -> Result<Vec<Candidate<'static>>, Failure> {
+    let places = device::select(&device::list(), &args.device, &args.backend)?;
+    let candidate = |asked: String| {
+        let place = asked.clone();
+        let mut told = false;
+        let open = move || {
+            let opened = device::open(&place)?;
+            if !std::mem::replace(&mut told, true) {
+                opened.notices.iter().for_each(notice);
+            }
+            Ok((opened.backend, device::facts(opened.index)))
+        };
+        Candidate { asked: format!("device {asked}"), open: Box::new(open) }
+    };
+    Ok(places.into_iter().map(candidate).collect())
+}
+
+/// Prints what would run.
+pub(super) fn list(args: &Args) -> Outcome {
+    let jobs = bench::plan(&args.wanted())?;
+    let reference = bench::reference_rows();
+    let is_quick = |job: &Job| {
+        job.variant.is_none() && reference.iter().any(|(s, c)| s.name == job.spec.name && c.name == job.name)
+    };
+    if args.json {
+        let row = |job: &Job| {
+            let sizes: serde_json::Map<_, _> = job.dims().iter().map(|(n, s)| (n.into(), json!(s))).collect();
+            json!({
+                "kernel": job.spec.name, "case": job.name, "variant": job.variant, "sizes": sizes,
+                "quick": is_quick(job),
+            })
+        };
+        let all = json!({ "rows": jobs.iter().map(row).collect::<Vec<_>>() });
+        return print_line(&serde_json::to_string_pretty(&all)?);
+    }
+    for job in &jobs {
+        let sizes: Vec<String> = job.dims().iter().map(|(n, s)| format!("{n}={s}")).collect();
+        let quick = if is_quick(job) { "  (quick)" } else { "" };
+        print_line(&format!("{:<44}  {}{quick}", job.label(), sizes.join(" ")))?;
+    }
+    print_line(&counted(jobs.len(), "row", "rows"))
+}
+
+/// Prints what the numbers mean.
+pub(super) fn describe() -> Outcome {
+    print_line(include_str!("describe.txt").replace("{origin}", &bench::origin()).trim_end())
+}
+
+/// Measures what was asked for.
+pub(super) fn run(args: &Args) -> Outcome {
+    let jobs = bench::plan(&args.wanted())?;
+    let exports = args.export.iter().cloned().map(Export::to).collect::<Result<Vec<_>, _>>()?;
+    // Read before minutes of work, too.
+    let baseline = args.baseline.as_deref().map(compare::load).transpose()?;
+    let mut candidates = candidates(args)?;
+    let settings = args.settings();
+    if !args.json {
+        let rows = counted(jobs.len(), "row", "rows");
+        print_line(&format!(
+            "{rows} in random order (--order-seed {}); `wgattn bench --describe` says what the numbers mean",
+            settings.order_seed
+        ))?;
+    }
+    let mut printer = Printer { json: args.json, exports, failed: None };
+    let all_variants = args.variant.as_deref() == Some("all");
+    let document = Document::begun(settings);
+    let (document, missing) = bench::run(document, &mut candidates, &jobs, all_variants, &mut printer);
+    let outcome = finish(args, &document, printer, &missing);
+    if let (Some(file), Some(baseline)) = (&args.baseline, baseline) {
+        let name = file.display().to_string();
+        let comparison = against_baseline(&name, &baseline, &document.json(), Options::default())?;
+        // The document alone goes to stdout where JSON is asked for.
+        match args.json {
+            true => notice(comparison.text()),
+            false => print_line(&comparison.text())?,
+        }
+    }
+    outcome
+}
+
+/// The last words: scores, the document, and what failed.
+fn finish(args: &Args, document: &Document, mut printer: Printer, missing: &[String]) -> Outcome {
+    for device in &document.devices {
+        if let Some(score) = device.score {
+            let score = format!("score of {}: {score:.2} (1 is {})", device.info.name, bench::origin());
+            printer.line(&score);
+        }
+    }
+    printer.export(document);
+    if args.json {
+        print_line(&serde_json::to_string_pretty(&document.json())?)?;
+    }
+    if let Some(failure) = printer.failed {
+        return Err(failure);
+    }
+    let failed = document.rows().filter(|r| r.failure().is_some()).count();
+    let mut reasons = Vec::new();
+    if failed > 0 {
+        reasons.push(format!("{failed} of {} failed", counted(document.rows().count(), "row", "rows")));
+    }
+    if !missing.is_empty() {
+        reasons.push(format!("{} could not be opened", missing.join(", ")));
+    }
+    if reasons.is_empty() { Ok(()) } else { Err(Failure(reasons.join("; "))) }
+}

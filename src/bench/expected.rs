@@ -194,11 +194,18 @@ impl Expected {
 /// References by the names of their rows: several devices and variants are compared with the same numbers.
 #[derive(Debug, Default)]
 pub struct Truths {
+    /// Whether any is asked for twice.
+    keeps: bool,
     kept: HashMap<String, Arc<Expected>>,
     bytes: usize,
 }
 
 impl Truths {
+    /// None yet; they are kept only where they will be asked for again, because they are large.
+    pub fn new(keeps: bool) -> Self {
+        Self { keeps, ..Self::default() }
+    }
+
     /// The reference of a row, computed now or before.
     ///
     /// Errors: as [`Expected::of`].
@@ -207,7 +214,7 @@ impl Truths {
             return Ok(Arc::clone(found));
         }
         let expected = Arc::new(Expected::of(concrete, check)?);
-        if self.bytes + expected.bytes() <= MOST_KEPT {
+        if self.keeps && self.bytes + expected.bytes() <= MOST_KEPT {
             self.bytes += expected.bytes();
             self.kept.insert(row.to_string(), Arc::clone(&expected));
         }

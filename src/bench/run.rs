@@ -128,7 +128,7 @@ pub fn run(
     all_variants: bool,
     watcher: &mut dyn Watcher,
 ) -> (Document, Vec<String>) {
-    let mut truths = Truths::default();
+    let mut truths = Truths::new(candidates.len() > 1 || jobs.iter().any(|job| job.variant.is_some()));
     let mut missing = Vec::new();
     for candidate in candidates {
         match (candidate.open)() {

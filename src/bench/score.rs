@@ -25,7 +25,8 @@ pub fn origin() -> String {
     format!("{} · {} · {} · {}", text("device"), text("driver"), text("machine"), text("date"))
 }
 
-/// The geometric mean of reference time over time, by the clock, over all rows of the set; `None` where one is missing or failed.
+/// The geometric mean of reference time over time over all rows of the set, times being those to judge by (processor seconds where the
+/// device computes on the CPU, which do not swell under other load); `None` where one is missing or failed.
 pub fn score(measured: &[Row]) -> Option<f64> {
     score_of(&reference(), measured)
 }
@@ -36,7 +37,7 @@ fn score_of(reference: &Value, measured: &[Row]) -> Option<f64> {
     for row in rows {
         let of = |m: &&Row| row["kernel"] == *m.kernel && row["case"] == *m.case && m.variant.is_none();
         let found = measured.iter().find(of)?.outcome.as_ref().ok()?;
-        let time = Some(found.seconds.median).filter(|_| found.seconds.is_measurable())?;
+        let time = Some(found.time()).filter(super::Summary::is_measurable)?.median;
         logs += (row["seconds"].as_f64().filter(|s| *s > 0.0)? / time).ln();
     }
     (!rows.is_empty()).then(|| (logs / rows.len() as f64).exp())

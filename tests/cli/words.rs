@@ -28,7 +28,7 @@ fn refusals_of_the_system_are_told_in_words() {
         assert!(!run.stderr.contains("os error"), "{}", run.all());
     }
     folder
-        .run(&["bench", "probe_copy", "--csv", "none/o.csv", "--device", "cpu"])
+        .run(&["bench", "probe_copy", "--export", "none/o.csv", "--device", "cpu"])
         .refused(&["none/o.csv", "no folder"]);
     let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("the full disk");
     let mut command = Command::new(env!("CARGO_BIN_EXE_wgattn"));

@@ -133,6 +133,7 @@ pub struct Parts {
 
 impl Parts {
     /// Counts one submission of some dispatches.
+    #[cfg(feature = "wgpu")]
     pub(crate) fn add(&mut self, seconds: f64, dispatches: usize) {
         self.submissions += 1;
         self.longest_seconds = self.longest_seconds.max(seconds);

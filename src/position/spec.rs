@@ -143,6 +143,7 @@ impl EncodingSpec {
     /// heads and dimensions, which it is given.
     ///
     /// Errors: as [`Self::encoding`].
+    #[cfg_attr(not(feature = "cli"), expect(unused_variables, reason = "files are read by the command line"))]
     pub(crate) fn encoding_noting(
         &self,
         heads: u32,
@@ -151,16 +152,15 @@ impl EncodingSpec {
         fit: &dyn Fn(u32, u32) -> String,
     ) -> Result<(Encoding, Option<String>)> {
         noise::check_sizes(heads, width, self.realizations)?;
-        let mut note = None;
-        let code: Code = match &self.parameters {
+        let (code, note): (Code, Option<String>) = match &self.parameters {
             Parameters::Sine { sinusoids, bias } => {
                 let sizes = SineSizes { heads, width, sinusoids: *sinusoids, axes: axes as u32 };
-                SineCode::init(sizes, *bias, self.init)?.into()
+                (SineCode::init(sizes, *bias, self.init)?.into(), None)
             }
             Parameters::Conv { taps } => {
                 let taps = taps.clone().unwrap_or_else(|| vec![DEFAULT_TAPS[usize::from(axes > 1)]; axes]);
                 self.check_axes(taps.len(), axes)?;
-                ConvCode::init(heads, width, &taps, self.init)?.into()
+                (ConvCode::init(heads, width, &taps, self.init)?.into(), None)
             }
             #[cfg(feature = "cli")]
             Parameters::File { kind, path, source } => {
@@ -171,8 +171,7 @@ impl EncodingSpec {
                     return Ok((read, left));
                 }
                 // Of two gates one was refused with the words.
-                note = left;
-                read.code().clone()
+                (read.code().clone(), left)
             }
         };
         let gate = self.gate.map(|share| even_gate(heads, width, share)).transpose()?.flatten();

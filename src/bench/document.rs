@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 /// Name of the schema.
 pub const SCHEMA: &str = "wgattn-bench";
 /// Its version: it grows when a reader of the old one would misunderstand the new one.
-pub const VERSION: u32 = 1;
+pub const VERSION: u64 = 1;
 
 /// What a run was asked for.
 #[derive(Clone, Debug, Default)]

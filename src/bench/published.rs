@@ -3,14 +3,10 @@
 //! A document is the JSON that `wgattn bench` exports: `schema` is [`SCHEMA`], `version` at most [`VERSION`]. What could not be measured
 //! is null there, and a key that is absent means the same; a value of another type is refused with its place. Times are seconds.
 
+pub use super::document::{SCHEMA, VERSION};
 use crate::error::{Error, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
-
-/// What a benchmark document calls itself.
-pub const SCHEMA: &str = "wgattn-bench";
-/// The latest version of the schema that is understood here.
-pub const VERSION: u64 = 1;
 
 /// What stands before and behind the document inside of an HTML report.
 pub(super) const DATA_FROM: &str = "<script type=\"application/json\" id=\"wgattn-bench\">";

@@ -5,14 +5,13 @@ mod graphs;
 mod positions;
 mod rows;
 
-use super::{Failure, Outcome, notice, open_device, print_line};
+use super::{Failure, Outcome, notice, open_device, print_line, progress};
 use crate::backend::{Backend, DeviceKind};
 use crate::bench::{self, LARGE, MaskedPoint, Options, Peaks, Point, Row, Scaling, fourier_slope, measure};
 use crate::graph::human_bytes;
 use crate::kernel::{Case, KernelSpec};
 use crate::words::{counted, one_line};
 use serde_json::{Value, json};
-use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
 /// Arguments of `wgattn bench`.
@@ -118,15 +117,6 @@ fn parse_milliseconds(text: &str) -> Result<f64, String> {
     match (1.0..=60_000.0).contains(&milliseconds) {
         true => Ok(milliseconds),
         false => Err("expected 1 to 60000".into()),
-    }
-}
-
-/// Says on a terminal what is being measured, and wipes it out again.
-fn progress(text: &str) {
-    let mut err = std::io::stderr();
-    if err.is_terminal() {
-        let _ = write!(err, "\r\x1b[2K{text}");
-        let _ = err.flush();
     }
 }
 

@@ -1,6 +1,6 @@
 //! `wgattn conformance`: every kernel's test cases on the user's own devices, judged as the project's tests judge them.
 
-use super::{Failure, Outcome, notice, print_line, unwritten};
+use super::{Failure, Outcome, notice, print_line, progress, unwritten};
 use crate::backend::Backend as _;
 use crate::backend::cpu::CpuBackend;
 use crate::conformance::{self, Device, Dump};
@@ -9,7 +9,7 @@ use crate::kernel::{Case, KernelSpec};
 use crate::kernels::KERNELS;
 use crate::whole_file::{check_target, write_whole};
 use crate::words::{closest, counted, plain};
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -142,15 +142,6 @@ fn verdict(devices: &[Device], dumped: bool) -> Outcome {
 
 fn folder_unwritten(path: &Path, error: &std::io::Error) -> Failure {
     Failure(format!("writing {}: {}", path.display(), plain(error)))
-}
-
-/// Says on a terminal what is being done, and wipes it out again.
-fn progress(text: &str) {
-    let mut err = std::io::stderr();
-    if err.is_terminal() {
-        let _ = write!(err, "\r\x1b[2K{text}");
-        let _ = err.flush();
-    }
 }
 
 fn reference() -> Device {

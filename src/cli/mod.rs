@@ -99,6 +99,16 @@ fn unwritten(out: &std::path::Path, error: &(dyn std::error::Error + 'static)) -
     Failure(format!("writing {}: {}", out.display(), why.map_or_else(|| plain(error), told)))
 }
 
+/// Says on a terminal what is being done, and wipes it out again.
+fn progress(text: &str) {
+    use std::io::{IsTerminal as _, Write as _};
+    let mut err = std::io::stderr();
+    if err.is_terminal() {
+        let _ = write!(err, "\r\x1b[2K{text}");
+        let _ = err.flush();
+    }
+}
+
 /// Prints a line of results; a closed pipe ends the program quietly, as in any filter.
 fn print_line(text: &str) -> Outcome {
     use std::io::Write as _;

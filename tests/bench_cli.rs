@@ -420,7 +420,7 @@ fn intensities(kernel: &str, variant: &str, dims: &[(&'static str, u32)], sums: 
     let OnWgpu::Shader(variants) = &spec.wgpu else { panic!("{kernel} is composed") };
     let variant = variants.iter().find(|v| v.name == variant).expect("a variant of the kernel");
     assert!(variant.preferred_on.contains(&Driver::Gpu), "{kernel}: GPUs prefer the tile");
-    let loads = (variant.loads)(&Dims::of(dims));
+    let loads = (variant.loads)(&Dims::of(dims), &(spec.defaults)());
     (sums / loads.workgroup, sums / loads.storage)
 }
 

@@ -27,7 +27,7 @@ fn caps(driver: Driver) -> Caps {
         storage_alignment: 256,
         groups: 65_535,
         loop_rounds: if driver == Driver::Llvmpipe { 65_535 } else { u64::MAX },
-        subgroups: false,
+        subgroup_lanes: 0,
         memory_budget: 256 << 20,
     }
 }

@@ -137,7 +137,7 @@ fn costs_and_loads_are_finite_and_positive() {
                 wrong.push(format!("{at}: {cost:?}"));
             }
             for variant in variants(spec).iter().filter(|v| (v.suits)(&dims, &params, &generous())) {
-                let loads = (variant.loads)(&dims);
+                let loads = (variant.loads)(&dims, &params);
                 let all = [loads.storage, loads.uniform, loads.texture, loads.workgroup];
                 let reads = spec.ports.iter().any(|port| port.access != Access::Write);
                 if !all.iter().all(sane) || !empty && reads && all.iter().sum::<f64>() == 0.0 {
@@ -162,7 +162,7 @@ fn generous() -> Caps {
         storage_alignment: 4,
         groups: 65_535,
         loop_rounds: u64::MAX,
-        subgroups: true,
+        subgroup_lanes: 8,
         memory_budget: 1 << 32,
     }
 }

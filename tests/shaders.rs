@@ -50,7 +50,7 @@ fn caps(workgroup_bytes: u32) -> Caps {
         storage_alignment: 256,
         groups: 65_535,
         loop_rounds: u64::MAX,
-        subgroups: true,
+        subgroup_lanes: 8,
         memory_budget: 192 << 20,
     }
 }
@@ -135,7 +135,7 @@ fn translates(shader: &Shader) -> Result<(), String> {
     msl(&parsed).map_err(|e| format!("MSL: {e}"))?;
     hlsl(&parsed).map_err(|e| format!("HLSL: {e}"))?;
     // GLSL ES 3.10 has no subgroups; such a variant needs a device that says it has them, which GL's do not.
-    if !shader.variant.subgroups {
+    if shader.variant.subgroup_lanes == 0 {
         glsl(&parsed).map_err(|e| format!("GLSL: {e}"))?;
     }
     Ok(())
@@ -366,7 +366,7 @@ fn lint_works() -> Result<(), String> {
 
 /// Tint checks the uniformity of control flow, which naga does not.
 fn browser(shaders: &[Shader]) -> Result<(), String> {
-    let entry = |s: &Shader| serde_json::json!({ "name": s.name, "wgsl": s.text(), "entry": "main", "subgroups": s.variant.subgroups });
+    let entry = |s: &Shader| serde_json::json!({ "name": s.name, "wgsl": s.text(), "entry": "main", "subgroups": s.variant.subgroup_lanes > 0 });
     let list = serde_json::Value::Array(shaders.iter().map(entry).collect());
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("shaders.json");
     std::fs::write(&path, list.to_string()).map_err(|e| format!("{}: {e}", path.display()))?;

@@ -182,7 +182,7 @@ mod tests {
             info: CpuBackend.info(),
             facts: Facts::default(),
             caps: None,
-            peaks: Peaks { memory_from: f64::INFINITY, ..Peaks::default() },
+            peaks: Peaks::default(),
             rows: Vec::new(),
             score: None,
         };

@@ -98,6 +98,7 @@ impl Measured {
             uniform: sum.uniform + words.uniform,
             texture: sum.texture + words.texture,
             workgroup: sum.workgroup + words.workgroup,
+            padding: sum.padding + words.padding,
         })
     }
 
@@ -297,12 +298,13 @@ pub(super) fn steps(program: &dyn Program) -> (Vec<String>, Option<Vec<StepWork>
             OnWgpu::Expand(_) => None,
         };
         let done = variant.map(|variant| {
-            let (one, heads) = ((variant.loads)(&step.dims), step.dims.batches() as f64);
+            let (one, heads) = ((variant.loads)(&step.dims, &step.params), step.dims.batches() as f64);
             let words = Words {
                 storage: heads * one.storage,
                 uniform: heads * one.uniform,
                 texture: heads * one.texture,
                 workgroup: heads * one.workgroup,
+                padding: heads * one.padding,
             };
             // How many workgroups run is found on the device, possibly none, so such a step bounds nothing.
             match step.group_counts().next() {

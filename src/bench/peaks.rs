@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::kernel::KernelSpec;
 use crate::kernel::case::Concrete;
 use crate::kernels::probe::{
-    probe_abs_difference, probe_copy, probe_exp, probe_fma, probe_gather, probe_load, probe_store,
+    probe_abs_difference, probe_copy, probe_exp, probe_fma, probe_gather, probe_load, probe_overlap, probe_store,
 };
 
 /// One roof.
@@ -41,7 +41,7 @@ impl Peak {
 }
 
 /// Roofs of the roofline.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Peaks {
     /// Floating-point operations (two per multiply-add).
     pub flop: Peak,
@@ -57,11 +57,33 @@ pub struct Peaks {
     pub gather: Peak,
     /// Words written.
     pub stores: Peak,
+    /// How much of the shorter of arithmetic and loads hides behind the longer: 1 where a device does both at once, 0 where one stream of
+    /// instructions does one after the other. 1 where it could not be measured.
+    pub overlap: f64,
     /// Dispatches, submissions, and the way to the device and back.
     pub overheads: Overheads,
     /// Bytes of a step from which on memory bandwidth is a roof of its own: 0 on GPUs; where the processor computes, what the copy that
     /// measured it moves, because less than that may stay in the processor's caches. Infinite where memory is no roof.
     pub memory_from: f64,
+}
+
+impl Default for Peaks {
+    /// Nothing is known; so memory bounds nothing, and nothing waits for anything else.
+    fn default() -> Self {
+        let unknown = Peak::default();
+        Self {
+            flop: unknown,
+            bytes: unknown,
+            exp: unknown,
+            loads: PathPeaks::default(),
+            abs_difference: unknown,
+            gather: unknown,
+            stores: unknown,
+            overlap: 1.0,
+            overheads: Overheads::default(),
+            memory_from: f64::INFINITY,
+        }
+    }
 }
 
 /// Roofs of loads, in words.
@@ -117,8 +139,9 @@ const CHECKED_ROWS: u32 = 64;
 const COPIED: f64 = 67_108_864.0;
 
 impl Peaks {
-    /// The least time of steps one after another, each bound by what is slowest in it: arithmetic, its loads by their paths, its
-    /// stores, or memory. `None` where a roof is missing.
+    /// The least time of steps one after another, each bound by its arithmetic, its loads by their paths and its stores, of which a device
+    /// hides the shorter ones behind the longest as far as its overlap goes; or by memory, where that takes longer. `None` where a
+    /// roof is missing.
     pub fn bound(&self, steps: &[StepWork], by_cpu: bool) -> Option<Bound> {
         let time = |peak: Peak, work: f64| -> Option<f64> {
             let roof = if by_cpu { peak.per_cpu_second } else { peak.per_second };
@@ -133,17 +156,20 @@ impl Peaks {
                 (self.loads.workgroup, words.workgroup),
             ];
             let loads: f64 = paths.into_iter().map(|(peak, work)| time(peak, work)).sum::<Option<f64>>()?;
+            let others = (cost.flop - 2.0 * cost.differences).max(0.0) + words.padding;
+            let arithmetic =
+                time(self.flop, others)? + time(self.abs_difference, cost.differences)? + time(self.exp, cost.exp)?;
+            let stores = time(self.stores, cost.stores)?;
+            let kinds = [(Limit::Arithmetic, arithmetic), (Limit::Loads, loads), (Limit::Stores, stores)];
+            let (mut limit, longest) = kinds.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+            let mut seconds = longest + (1.0 - self.overlap) * (arithmetic + loads + stores - longest);
             let memory = if cost.bytes >= self.memory_from { time(self.bytes, cost.bytes)? } else { 0.0 };
-            let kinds = [
-                (Limit::Arithmetic, time(self.flop, cost.flop)? + time(self.exp, cost.exp)?),
-                (Limit::Loads, loads),
-                (Limit::Stores, time(self.stores, cost.stores)?),
-                (Limit::Memory, memory),
-            ];
-            let (limit, slowest) = kinds.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+            if memory > seconds {
+                (limit, seconds) = (Limit::Memory, memory);
+            }
             match totals.iter_mut().find(|(kind, _)| *kind == limit) {
-                Some((_, total)) => *total += slowest,
-                None => totals.push((limit, slowest)),
+                Some((_, total)) => *total += seconds,
+                None => totals.push((limit, seconds)),
             }
         }
         let seconds = totals.iter().map(|(_, time)| time).sum();
@@ -155,27 +181,28 @@ impl Peaks {
     ///
     /// Errors: as [`measure_with`].
     pub fn of(backend: &dyn Backend, options: Options, progress: &mut dyn FnMut(&str)) -> Result<Self> {
-        let mut held = |path: Option<&str>,
-                        spec: &'static KernelSpec,
-                        work: fn(&Measured) -> f64|
-         -> Result<Peak> {
-            let Some(case) = spec.cases.iter().find(|c| c.bench) else { return Ok(Peak::default()) };
+        let mut probed = |path: Option<&str>, spec: &'static KernelSpec| -> Result<Option<Measured>> {
+            let Some(case) = spec.cases.iter().find(|c| c.bench) else { return Ok(None) };
             progress(&format!("roofline: {}{}", spec.name, path.map_or(String::new(), |p| format!("/{p}"))));
             let concrete = Concrete::of(spec, case)?;
             // Rows of probes do not depend on each other, so a few of them tell whether the loops were cut short.
             let run = |device: &dyn Backend| {
                 measure_with(device, &concrete, options, &mut |c| Expected::of(c, Check::Rows(CHECKED_ROWS)))
             };
-            let measured = match path {
-                None => run(backend)?,
+            match path {
+                None => run(backend).map(Some),
                 Some(path) => match backend.held_to(&format!("{}/{path}", spec.name)) {
-                    Ok(held) => run(held.as_ref())?,
+                    Ok(held) => run(held.as_ref()).map(Some),
                     // No device lacks a path today; one that does has no roof for it.
-                    Err(Error::Unsupported { .. }) => return Ok(Peak::default()),
-                    Err(error) => return Err(error),
+                    Err(Error::Unsupported { .. }) => Ok(None),
+                    Err(error) => Err(error),
                 },
-            };
-            // The best of several runs: a roof is what the device can do when nobody disturbs it.
+            }
+        };
+        let mixed = probed(None, &probe_overlap::SPEC)?;
+        // The best of several runs: a roof is what the device can do when nobody disturbs it.
+        let mut held = |path: Option<&str>, spec: &'static KernelSpec, work: fn(&Measured) -> f64| -> Result<Peak> {
+            let Some(measured) = probed(path, spec)? else { return Ok(Peak::default()) };
             Ok(Peak {
                 per_second: rate(work(&measured), measured.seconds.min),
                 per_cpu_second: measured.cpu_seconds.and_then(|s| rate(work(&measured), s.min)),
@@ -186,7 +213,8 @@ impl Peaks {
         let flop = held(None, &probe_fma::SPEC, |m| m.cost.flop)?;
         let abs_difference = held(None, &probe_abs_difference::SPEC, |m| m.cost.flop / 2.0)?;
         let exp = held(None, &probe_exp::SPEC, |m| m.cost.exp)?;
-        let bytes = held(None, &probe_copy::SPEC, |m| m.cost.bytes)?;
+        let copy: fn(&Measured) -> f64 = |m| m.cost.bytes;
+        let bytes = held(Some("vec4"), &probe_copy::SPEC, copy)?.faster(held(Some("runs"), &probe_copy::SPEC, copy)?);
         let gather = held(None, &probe_gather::SPEC, storage)?;
         let stores = held(None, &probe_store::SPEC, |m| m.cost.stores)?;
         let loads = PathPeaks {
@@ -195,6 +223,7 @@ impl Peaks {
             texture: held(Some("texture"), load, |m| m.loaded().texture)?,
             workgroup: held(Some("workgroup"), load, |m| m.loaded().workgroup)?,
         };
+        let overlap = mixed.and_then(|m| overlap(&m, flop, loads.texture)).unwrap_or(1.0);
         progress("roofline: overheads");
         let overheads = Overheads::of(backend, options)?;
         Ok(Self {
@@ -205,6 +234,7 @@ impl Peaks {
             gather,
             stores,
             loads,
+            overlap,
             overheads,
             memory_from: match backend.info().kind {
                 DeviceKind::Reference => f64::INFINITY,
@@ -213,6 +243,17 @@ impl Peaks {
             },
         })
     }
+}
+
+/// How much of the shorter part of a mixture of multiply-adds and texels hides behind the longer one.
+fn overlap(mixed: &Measured, flop: Peak, texels: Peak) -> Option<f64> {
+    let (seconds, flop, texels) = match mixed.cpu_seconds {
+        Some(cpu) => (cpu.min, flop.per_cpu_second?, texels.per_cpu_second?),
+        None => (mixed.seconds.min, flop.per_second?, texels.per_second?),
+    };
+    let (arithmetic, loads) = (rate(mixed.cost.flop, flop)?, rate(mixed.loaded().texture, texels)?);
+    let hidden = rate(arithmetic + loads - seconds, arithmetic.min(loads));
+    Some(hidden.unwrap_or(0.0).clamp(0.0, 1.0))
 }
 
 #[cfg(test)]
@@ -237,9 +278,8 @@ mod tests {
             stores: roof(5.0),
             ..Peaks::default()
         };
-        let peaks = Peaks { memory_from: f64::INFINITY, ..peaks };
         let step = |flop: f64, stores: f64, texture: f64| {
-            let cost = Cost { flop, exp: 0.0, stores, bytes: 1e6 };
+            let cost = Cost { flop, exp: 0.0, stores, bytes: 1e6, ..Cost::default() };
             (cost, Loads { texture, ..Loads::default() })
         };
         // 3 s of arithmetic, then 4 s of loads, then 1 s of stores.
@@ -252,5 +292,19 @@ mod tests {
         assert_eq!(memory.bound(&steps, false), Some(Bound { seconds: 3e6, limit: Limit::Memory }));
         let unknown = Peaks { flop: Peak::default(), ..peaks };
         assert_eq!(unknown.bound(&steps, false), None);
+        // Where nothing hides behind anything else, all parts are added: 3.25 s, 4.21 s and 1.06 s.
+        let in_turn = Peaks { overlap: 0.0, ..peaks };
+        let seconds = in_turn.bound(&steps, false).map_or(0.0, |b| b.seconds);
+        assert!((seconds - 8.52).abs() < 1e-9, "{seconds}");
+    }
+
+    #[test]
+    fn absolute_differences_and_what_tiles_cover_beyond_the_tensors_count_at_their_own_speed() {
+        let roof = |x: f64| Peak { per_second: Some(x), per_cpu_second: None };
+        let peaks = Peaks { flop: roof(100.0), abs_difference: roof(10.0), ..Peaks::default() };
+        let cost = Cost { flop: 100.0, differences: 30.0, ..Cost::default() };
+        let loads = Loads { padding: 60.0, ..Loads::default() };
+        // 40 operations and 60 beyond the tensors at 100 a second, 30 differences at 10.
+        assert_eq!(peaks.bound(&[(cost, loads)], false).map(|b| b.seconds), Some(4.0));
     }
 }

@@ -101,6 +101,8 @@ pub struct Peaks {
     pub submit: Option<f64>,
     /// Bytes from which on the roof of memory holds.
     pub memory_from: Option<f64>,
+    /// How much of the shorter of arithmetic and loads hides behind the longer, 0 to 1.
+    pub overlap: Option<f64>,
 }
 
 /// Spread of one quantity over the runs, in seconds.
@@ -469,6 +471,7 @@ fn peaks(at: &At<'_>) -> Result<Peaks> {
         dispatch: at.number("dispatch_seconds")?,
         submit: at.number("submit_seconds")?,
         memory_from: at.number("memory_from")?,
+        overlap: at.number("overlap")?,
     })
 }
 

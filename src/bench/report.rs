@@ -94,6 +94,7 @@ impl Peaks {
                 "texture": peak_json(self.loads.texture),
                 "workgroup": peak_json(self.loads.workgroup),
             },
+            "overlap": self.overlap,
             "upload_bytes": peak_json(self.overheads.upload),
             "readback_bytes": peak_json(self.overheads.readback),
             "dispatch_seconds": self.overheads.dispatch_seconds,
@@ -125,12 +126,16 @@ impl Peaks {
             ),
             (
                 "words near by",
-                list(&[
-                    ("Gword", " storage", near.storage),
-                    ("Gword", " uniform", near.uniform),
-                    ("Gword", " texture", near.texture),
-                    ("Gword", " workgroup", near.workgroup),
-                ]),
+                format!(
+                    "{}; {:.0} % of texels hide behind arithmetic",
+                    list(&[
+                        ("Gword", " storage", near.storage),
+                        ("Gword", " uniform", near.uniform),
+                        ("Gword", " texture", near.texture),
+                        ("Gword", " workgroup", near.workgroup),
+                    ]),
+                    100.0 * self.overlap
+                ),
             ),
             (
                 "memory",
@@ -320,7 +325,7 @@ pub(super) mod tests {
     /// A row of so many seconds, with so large an error.
     pub(in super::super) fn row(median: f64, error: f64) -> Row {
         let seconds = Summary { median, p10: median, p90: median, min: median, mad: 0.0, samples: 5 };
-        let cost = Cost { flop: 4e9, exp: 0.0, stores: 1.0, bytes: 8.0 };
+        let cost = Cost { flop: 4e9, exp: 0.0, stores: 1.0, bytes: 8.0, ..Cost::default() };
         let measured = Measured {
             variants: vec!["matmul/tile64".into()],
             seconds,
@@ -361,7 +366,7 @@ pub(super) mod tests {
         let flop = roof(16e9);
         let near = crate::bench::PathPeaks { storage: roof(1e12), ..Default::default() };
         let peaks =
-            Peaks { flop, loads: near, stores: roof(1e12), memory_from: f64::INFINITY, ..Peaks::default() };
+            Peaks { flop, loads: near, stores: roof(1e12), ..Peaks::default() };
         let json = row(0.5, 1e-7).json(&peaks);
         assert_eq!(json["flop_per_second"], 8e9);
         assert_eq!(json["share_of_bound"], 0.5);

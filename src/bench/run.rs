@@ -138,7 +138,7 @@ pub fn run(
                     info: backend.info(),
                     facts,
                     caps: backend.device_caps().copied(),
-                    peaks: Peaks { memory_from: f64::INFINITY, ..Peaks::default() },
+                    peaks: Peaks::default(),
                     rows: Vec::new(),
                     score: None,
                 });

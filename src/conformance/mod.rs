@@ -205,7 +205,7 @@ pub fn choices(caps: Option<&Caps>, spec: &'static KernelSpec, case: &Case) -> V
     let (Some(caps), OnWgpu::Shader(list)) = (caps, &spec.wgpu) else { return vec![nameless] };
     let (dims, params) = (Dims::of(case.dims), (case.params)());
     let suits =
-        |v: &Variant, caps: &Caps| (v.suits)(&dims, &params, caps) && (!v.subgroups || caps.subgroups);
+        |v: &Variant, caps: &Caps| (v.suits)(&dims, &params, caps) && v.subgroup_lanes <= caps.subgroup_lanes;
     let choice = |v: &'static Variant| {
         let lacks = match suits(v, caps) {
             true => None,
@@ -225,7 +225,7 @@ pub fn choices(caps: Option<&Caps>, spec: &'static KernelSpec, case: &Case) -> V
 /// What would make a variant suit; `None` where more of everything would not: the shape is not for it.
 fn lacking(caps: &Caps, suits: &dyn Fn(&Caps) -> bool) -> Option<String> {
     let memory = |caps: Caps| Caps { workgroup_bytes: u32::MAX, ..caps };
-    let groups = |caps: Caps| Caps { subgroups: true, ..caps };
+    let groups = |caps: Caps| Caps { subgroup_lanes: u32::MAX, ..caps };
     let rounds = |caps: Caps| Caps { loop_rounds: u64::MAX, ..caps };
     if suits(&groups(*caps)) {
         return Some("needs subgroup operations, which the device lacks".into());
@@ -260,14 +260,14 @@ mod tests {
             storage_alignment: 256,
             groups: 65_535,
             loop_rounds: u64::MAX,
-            subgroups: true,
+            subgroup_lanes: 8,
             memory_budget: 192 << 20,
         }
     }
 
     #[test]
     fn a_variant_that_the_device_has_no_memory_for_is_named_with_the_reason() {
-        let tight = Caps { workgroup_bytes: 64, subgroups: false, ..caps() };
+        let tight = Caps { workgroup_bytes: 64, subgroup_lanes: 0, ..caps() };
         let all = |caps: &Caps| -> Vec<Choice> {
             let of = |spec: &&'static KernelSpec| {
                 spec.cases.iter().flat_map(|case| choices(Some(caps), spec, case)).collect::<Vec<_>>()

@@ -167,8 +167,8 @@ pub struct Caps {
     pub groups: u32,
     /// Loop rounds that one invocation may make in all. llvmpipe ends loops past 65 535 without any error.
     pub loop_rounds: u64,
-    /// Whether subgroup operations may be used.
-    pub subgroups: bool,
+    /// Threads that a subgroup has at least; 0 where subgroup operations may not be used.
+    pub subgroup_lanes: u32,
     /// Transient bytes that a composed operation should stay under; it cuts heads into slices for it.
     pub memory_budget: u64,
 }
@@ -193,6 +193,8 @@ pub struct Loads {
     pub texture: f64,
     /// Words read from workgroup memory.
     pub workgroup: f64,
+    /// Operations on what a tile covers beyond the tensors, which [`Cost::flop`] does not count.
+    pub padding: f64,
 }
 
 /// Work of one run, whatever computes it.
@@ -200,6 +202,8 @@ pub struct Loads {
 pub struct Cost {
     /// Floating-point operations (a multiply-add counts two, an |a−b| accumulate two).
     pub flop: f64,
+    /// Absolute differences among them, of two operations each: many devices take longer for these than for a multiply-add.
+    pub differences: f64,
     /// Exponentials and other special functions.
     pub exp: f64,
     /// Words stored.
@@ -232,11 +236,11 @@ pub struct Variant {
     /// Workgroups for `batches` heads of this shape.
     pub grid: fn(&Dims, u64) -> u64,
     /// Words loaded by path, for one head.
-    pub loads: fn(&Dims) -> Loads,
+    pub loads: fn(&Dims, &[u8]) -> Loads,
     /// Loop rounds of one invocation, nested ones multiplied; the dispatcher refuses what a driver would cut short.
     pub rounds: fn(&Dims) -> u64,
-    /// Whether it needs subgroup operations.
-    pub subgroups: bool,
+    /// Threads that a subgroup must have at least; 0 without subgroup operations.
+    pub subgroup_lanes: u32,
 }
 
 impl Variant {
@@ -246,7 +250,7 @@ impl Variant {
         body: &'static str,
         shared: &'static [&'static wgsl_module::Shared],
         grid: fn(&Dims, u64) -> u64,
-        loads: fn(&Dims) -> Loads,
+        loads: fn(&Dims, &[u8]) -> Loads,
     ) -> Self {
         Self {
             name: "plain",
@@ -261,7 +265,7 @@ impl Variant {
             grid,
             loads,
             rounds: few_rounds,
-            subgroups: false,
+            subgroup_lanes: 0,
         }
     }
 

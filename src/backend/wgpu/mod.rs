@@ -220,7 +220,10 @@ impl WgpuBackend {
             storage_alignment: limits.min_storage_buffer_offset_alignment,
             groups: limits.max_compute_workgroups_per_dimension,
             loop_rounds: if driver == Driver::Llvmpipe { LLVMPIPE_LOOP_ROUNDS } else { u64::MAX },
-            subgroups: features.contains(::wgpu::Features::SUBGROUP),
+            subgroup_lanes: match features.contains(::wgpu::Features::SUBGROUP) {
+                true => adapter.subgroup_min_size,
+                false => 0,
+            },
             memory_budget: options.memory_budget.unwrap_or(DEFAULT_MEMORY_BUDGET),
         };
         let choice = program::Choice { variants: options.variants, most_work: None };

@@ -88,9 +88,9 @@ static VARIANTS: &[Variant] = &[Variant {
     constants: no_constants,
     suits: always,
     grid: |d, batches| batches * (u64::from(d.size("n")) * u64::from(d.size("p"))).div_ceil(64),
-    loads: |d| Loads { storage: 4.0 * f64::from(d.size("n")) * f64::from(d.size("p")), ..Loads::default() },
+    loads: |d, _| Loads { storage: 4.0 * f64::from(d.size("n")) * f64::from(d.size("p")), ..Loads::default() },
     rounds: few_rounds,
-    subgroups: false,
+    subgroup_lanes: 0,
 }];
 
 const fn sizes(n: u32, s: u32, p: u32) -> [(&'static str, u32); 5] {
@@ -154,7 +154,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     window: by_rows,
     cost: |d, _| {
         let words = d.batches() as f64 * f64::from(d.size("n")) * f64::from(d.size("p"));
-        Cost { flop: 4.0 * words, exp: 2.0 * words, stores: words, bytes: 12.0 * words }
+        Cost { flop: 4.0 * words, exp: 2.0 * words, stores: words, bytes: 12.0 * words, ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

@@ -38,6 +38,11 @@ pub(crate) const PAIR: &Shared =
 /// WGSL that the variants below share.
 const ROWS: &Shared =
     &Shared { file: "attention/rows.wgsl", body: include_str!("../../../shaders/attention/rows.wgsl") };
+/// Queries and results in registers, for software drivers; how lines of keys and values come is the variant's.
+const REGISTERS: &Shared = &Shared {
+    file: "attention/attention_rows_registers.wgsl",
+    body: include_str!("../../../shaders/attention/attention_rows_registers.wgsl"),
+};
 
 /// The exponent of a row without keys.
 pub(crate) const NO_KEY: f64 = -2.0e38;
@@ -213,12 +218,37 @@ pub(crate) fn cost(dims: &Dims) -> Cost {
         exp: batches * n * m,
         stores: batches * n * e,
         bytes: 4.0 * batches * ((n + m) * d + (m + n) * e),
+        ..Cost::default()
     }
 }
 
 fn groups(dims: &Dims, batches: u64, rows: u32, columns: u32) -> u64 {
     batches * u64::from(dims.size("n").div_ceil(rows)) * u64::from(dims.size("e").div_ceil(columns))
 }
+
+/// Queries and results in registers, keys and values as lines of texels.
+const TEXTURE: Variant = Variant {
+    name: "texture",
+    file: "attention/attention_rows_texture.wgsl",
+    body: include_str!("../../../shaders/attention/attention_rows_texture.wgsl"),
+    shared: &[GROUP, EXP, PAIR, ROWS, REGISTERS],
+    preferred_on: &[Driver::Llvmpipe, Driver::SwiftShader],
+    classes: &[("q", Class::Texture), ("k", Class::Texture), ("v", Class::Texture)],
+    vec4: &["q", "k", "v"],
+    constants: |d| {
+        let texels = |name| Constant::U32((d.size(name) / 4).min(16));
+        vec![("HELD", texels("d")), ("WIDTH", texels("e"))]
+    },
+    suits: |d, _, _| d.size("d") % 4 == 0 && d.size("e") % 4 == 0 && d.size("d") > 0 && d.size("e") > 0,
+    grid: |d, batches| groups(d, batches, 32, 64),
+    loads: |d, _| Loads {
+        texture: pairs(d) / 4.0 * (slices(d, 64) * f64::from(d.size("d")) + f64::from(d.size("e"))),
+        ..Loads::default()
+    },
+    // Every key twice, and sixteen of them at a time.
+    rounds: |d| u64::from(d.size("m")) * (2 + u64::from((d.size("d") / 4).saturating_sub(16))) + u64::from(d.size("m").div_ceil(16)),
+    subgroup_lanes: 0,
+};
 
 pub(super) static VARIANTS: &[Variant] = &[
     Variant {
@@ -232,7 +262,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         constants: no_constants,
         suits: |_, _, caps| caps.workgroup_bytes >= 14_336,
         grid: |d, batches| groups(d, batches, 64, 64),
-        loads: |d| {
+        loads: |d, _| {
             let (depth, columns) = (f64::from(d.size("d")), f64::from(d.size("e")));
             Loads {
                 storage: pairs(d) * (slices(d, 64) * depth * (1.0 / 64.0 + 1.0 / 32.0) + columns / 64.0),
@@ -241,29 +271,26 @@ pub(super) static VARIANTS: &[Variant] = &[
             }
         },
         rounds: |d| u64::from(d.size("m").div_ceil(32)) * (64 + 24 * u64::from(d.size("d").div_ceil(16))),
-        subgroups: false,
+        subgroup_lanes: 0,
     },
     Variant {
-        name: "texture",
-        file: "attention/attention_rows_texture.wgsl",
-        body: include_str!("../../../shaders/attention/attention_rows_texture.wgsl"),
-        shared: &[GROUP, EXP, PAIR, ROWS],
-        preferred_on: &[Driver::Llvmpipe, Driver::SwiftShader],
-        classes: &[("q", Class::Texture), ("k", Class::Texture), ("v", Class::Texture)],
-        vec4: &["q", "k", "v"],
-        constants: |d| {
-            let texels = |name| Constant::U32((d.size(name) / 4).min(16));
-            vec![("HELD", texels("d")), ("WIDTH", texels("e"))]
+        name: "broadcast",
+        file: "attention/attention_rows_broadcast.wgsl",
+        body: include_str!("../../../shaders/attention/attention_rows_broadcast.wgsl"),
+        preferred_on: &[Driver::Llvmpipe],
+        // Eight threads with four rows each load a line once, in texels of eight lanes.
+        loads: |d, _| {
+            let lines = |name: &str| f64::from((d.size(name) / 4).min(16).div_ceil(8));
+            let beyond = f64::from((d.size("d") / 4).saturating_sub(16));
+            Loads {
+                texture: pairs(d) / 32.0 * slices(d, 64) * 32.0 * (lines("d") + lines("e") + 5.0 * beyond),
+                ..Loads::default()
+            }
         },
-        suits: |d, _, _| d.size("d") % 4 == 0 && d.size("e") % 4 == 0 && d.size("d") > 0 && d.size("e") > 0,
-        grid: |d, batches| groups(d, batches, 32, 64),
-        loads: |d| Loads {
-            texture: pairs(d) / 4.0 * (slices(d, 64) * f64::from(d.size("d")) + f64::from(d.size("e"))),
-            ..Loads::default()
-        },
-        rounds: |d| u64::from(d.size("m")) * (1 + u64::from((d.size("d") / 4).saturating_sub(16))),
-        subgroups: false,
+        subgroup_lanes: 8,
+        ..TEXTURE
     },
+    TEXTURE,
     Variant {
         name: "plain",
         file: "attention/attention_rows_plain.wgsl",
@@ -275,12 +302,12 @@ pub(super) static VARIANTS: &[Variant] = &[
         constants: no_constants,
         suits: always,
         grid: |d, batches| groups(d, batches, 64, 32),
-        loads: |d| Loads {
+        loads: |d, _| Loads {
             storage: pairs(d) * (slices(d, 32) * f64::from(d.size("d")) * 1.25 + f64::from(d.size("e"))),
             ..Loads::default()
         },
         rounds: |d| u64::from(d.size("m").div_ceil(4)) * (u64::from(d.size("d")) + 20),
-        subgroups: false,
+        subgroup_lanes: 0,
     },
 ];
 

@@ -135,6 +135,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: passes * pairs + words,
             stores: words,
             bytes: 4.0 * words,
+            ..Cost::default()
         }
     },
     tolerance: Tolerance::SUMS,

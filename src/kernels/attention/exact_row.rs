@@ -80,7 +80,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/attention/exact_row.wgsl"),
         &[GROUP, EXP, BYTES],
         |d, batches| batches * u64::from(d.size("r")) * u64::from(d.size("n").div_ceil(64)),
-        |d| Loads { storage: 2.0 * pairs(d), ..Loads::default() },
+        |d, _| Loads { storage: 2.0 * pairs(d), ..Loads::default() },
     ).rounds(|d| u64::from(d.size("d")))]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
     reference: reference!(reference),
@@ -88,7 +88,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     cost: |d, _| {
         let batches = d.batches() as f64;
         let (n, r, c) = (f64::from(d.size("n")), f64::from(d.size("r")), f64::from(d.size("d")));
-        Cost { flop: 2.0 * batches * pairs(d), exp: batches * n * r, stores: batches * n * r, bytes: 4.0 * batches * n * (c + r) }
+        Cost { flop: 2.0 * batches * pairs(d), exp: batches * n * r, stores: batches * n * r, bytes: 4.0 * batches * n * (c + r), ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

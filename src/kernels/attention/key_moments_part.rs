@@ -89,6 +89,7 @@ pub(super) fn cost(d: &Dims) -> Cost {
         exp: batches * pairs(d),
         stores: 2.0 * batches * m,
         bytes: 4.0 * batches * ((n + m) * depth + 2.0 * m),
+        ..Cost::default()
     }
 }
 
@@ -104,9 +105,9 @@ const fn variant(name: &'static str, file: &'static str, body: &'static str) -> 
         constants: no_constants,
         suits: always,
         grid: |d, batches| batches * u64::from(d.size("m").div_ceil(64)),
-        loads: |d| Loads { storage: 1.25 * pairs(d) * f64::from(d.size("d")), ..Loads::default() },
+        loads: |d, _| Loads { storage: 1.25 * pairs(d) * f64::from(d.size("d")), ..Loads::default() },
         rounds: |d| u64::from(d.size("n")) * (2 + u64::from(d.size("d").div_ceil(4))),
-        subgroups: false,
+        subgroup_lanes: 0,
     }
 }
 
@@ -114,7 +115,7 @@ pub(super) static VARIANTS: &[Variant] = &[
     Variant {
         preferred_on: &[Driver::Gpu],
         suits: |_, _, caps| caps.workgroup_bytes >= 6_656,
-        loads: |d| {
+        loads: |d, _| {
             let words = pairs(d) * f64::from(d.size("d"));
             Loads { storage: words * (1.0 / 64.0 + 1.0 / 32.0), workgroup: words * 12.0 / 32.0, ..Loads::default() }
         },
@@ -130,7 +131,7 @@ pub(super) static VARIANTS: &[Variant] = &[
         constants: |d| vec![("HELD", Constant::U32((d.size("d") / 4).min(16)))],
         suits: |d, _, _| d.size("d") % 4 == 0 && d.size("d") > 0,
         grid: |d, batches| batches * u64::from(d.size("m").div_ceil(16)),
-        loads: |d| Loads { texture: pairs(d) / 2.0 * f64::from(d.size("d")), ..Loads::default() },
+        loads: |d, _| Loads { texture: pairs(d) / 2.0 * f64::from(d.size("d")), ..Loads::default() },
         ..variant(
             "texture",
             "attention/key_moments_part_texture.wgsl",

@@ -87,14 +87,14 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/attention/whiten_rows.wgsl"),
         &[GROUP],
         |d, batches| batches * (u64::from(d.size("m")) * u64::from(d.size("r"))).div_ceil(64),
-        |d| Loads { storage: 4.0 * f64::from(d.size("m")) * f64::from(d.size("r")), ..Loads::default() },
+        |d, _| Loads { storage: 4.0 * f64::from(d.size("m")) * f64::from(d.size("r")), ..Loads::default() },
     )]),
     cuda: OnCuda::Absent { reason: "becomes an elementwise kernel when the CUDA backend is built" },
     reference: reference!(reference),
     window: |_, _| vec![("m", 1)],
     cost: |d, _| {
         let words = d.batches() as f64 * f64::from(d.size("m")) * f64::from(d.size("r"));
-        Cost { flop: 6.0 * words, exp: 0.0, stores: words, bytes: 8.0 * words }
+        Cost { flop: 6.0 * words, exp: 0.0, stores: words, bytes: 8.0 * words, ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

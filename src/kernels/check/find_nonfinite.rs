@@ -132,6 +132,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         exp: 0.0,
         stores: 2.0,
         bytes: 4.0 * len(d) + 8.0,
+        ..Cost::default()
     },
     tolerance: Tolerance::EXACT,
     cases: &[

@@ -43,12 +43,12 @@ static VARIANTS: &[Variant] = &[Variant {
     constants: no_constants,
     suits: always,
     grid: |_, _| 1,
-    loads: |d| Loads {
+    loads: |d, _| Loads {
         storage: 2.0 * f64::from(d.size("parts")),
         ..Loads::default()
     },
     rounds: few_rounds,
-    subgroups: false,
+    subgroup_lanes: 0,
 }];
 
 /// Every seventh part from the third on has a count of its number, at place 11.
@@ -91,6 +91,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: 0.0,
             stores: 2.0,
             bytes: 4.0 * words + 8.0,
+            ..Cost::default()
         }
     },
     tolerance: Tolerance::EXACT,

@@ -53,12 +53,12 @@ static VARIANTS: &[Variant] = &[Variant {
     constants: no_constants,
     suits: always,
     grid: |d, batches| batches * u64::from(d.size("g")),
-    loads: |d| Loads {
+    loads: |d, _| Loads {
         storage: f64::from(d.size("n")),
         ..Loads::default()
     },
     rounds: few_rounds,
-    subgroups: false,
+    subgroup_lanes: 0,
 }];
 
 fn sprinkled_all(dims: &Dims) -> HostData {
@@ -93,6 +93,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: 0.0,
             stores,
             bytes: 4.0 * (words + stores),
+            ..Cost::default()
         }
     },
     tolerance: Tolerance::EXACT,

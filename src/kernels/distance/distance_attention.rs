@@ -77,7 +77,7 @@ static VARIANTS: &[Variant] = &[
             include_str!("../../../shaders/distance/distance_attention_tile.wgsl"),
             &[GROUP, BYTES, EXP, WEIGHTS, SCORES, PLACES, TILE],
             |d, batches| groups(d, batches, 64),
-            |d| tile_loads(d, pairs(d), 1.25),
+            |d, _| tile_loads(d, pairs(d), 1.25),
         )
     },
     Variant {
@@ -92,7 +92,7 @@ static VARIANTS: &[Variant] = &[
             include_str!("../../../shaders/distance/distance_attention_texture.wgsl"),
             &[GROUP, BYTES, EXP, TEXELS, WEIGHTS, SCORES, PLACES, TEXTURE],
             |d, batches| groups(d, batches, 32),
-            |d| texture_loads(d, pairs(d), 1.25),
+            |d, _| texture_loads(d, pairs(d), 1.25),
         )
     },
 ];
@@ -187,6 +187,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: if p.scores == super::pairs::LINEAR { 0.0 } else { batches * pairs(d) },
             stores: batches * m * e,
             bytes: 4.0 * (batches * (m + n) * (r + e) + m * f64::from(words(d.size("n"), p.bits))),
+            ..Cost::default()
         }
     },
     tolerance: Tolerance::SUMS,

@@ -60,7 +60,7 @@ static VARIANTS: &[Variant] = &[
             include_str!("../../../shaders/distance/distance_product_tile.wgsl"),
             &[GROUP, WEIGHTS],
             |d, batches| groups(d, batches, 64, 32),
-            |d| {
+            |d, _| {
                 let (slices, c) = (f64::from(d.size("c").div_ceil(32)), f64::from(d.size("c")));
                 Loads {
                     storage: pairs(d) * (1.25 * slices + c / 64.0),
@@ -84,7 +84,7 @@ static VARIANTS: &[Variant] = &[
             include_str!("../../../shaders/distance/distance_product_texture.wgsl"),
             &[GROUP, TEXELS, WEIGHTS],
             |d, batches| groups(d, batches, 32, 16),
-            |d| {
+            |d, _| {
                 let slices = f64::from(d.size("c").div_ceil(16));
                 Loads {
                     storage: 1.25 * slices * pairs(d),
@@ -144,6 +144,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: 0.0,
             stores: batches * m * c,
             bytes: 4.0 * (batches * (m + n) * c + m * f64::from(words(d.size("n"), bits(p)))),
+            ..Cost::default()
         }
     },
     tolerance: Tolerance::SUMS,

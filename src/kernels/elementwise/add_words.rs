@@ -35,14 +35,14 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/elementwise/add_words.wgsl"),
         &[GROUP],
         |d, _| u64::from(d.size("n")).div_ceil(64),
-        |d| Loads { storage: 2.0 * f64::from(d.size("n")), ..Loads::default() },
+        |d, _| Loads { storage: 2.0 * f64::from(d.size("n")), ..Loads::default() },
     )]),
     cuda: OnCuda::Absent { reason: "one thread per number when the CUDA backend is built" },
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {
         let n = f64::from(d.size("n"));
-        Cost { flop: n, exp: 0.0, stores: n, bytes: 12.0 * n }
+        Cost { flop: n, exp: 0.0, stores: n, bytes: 12.0 * n, ..Cost::default() }
     },
     tolerance: Tolerance::EXACT,
     cases: &[

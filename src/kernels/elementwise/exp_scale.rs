@@ -40,12 +40,12 @@ static VARIANTS: &[Variant] = &[Variant {
     constants: no_constants,
     suits: always,
     grid: |d, batches| batches * (u64::from(d.size("n")) * u64::from(d.size("m"))).div_ceil(256),
-    loads: |d| Loads {
+    loads: |d, _| Loads {
         storage: numbers(d),
         ..Loads::default()
     },
     rounds: few_rounds,
-    subgroups: false,
+    subgroup_lanes: 0,
 }];
 
 fn bandwidths(dims: &Dims) -> HostData {
@@ -82,6 +82,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: all,
             stores: all,
             bytes: 8.0 * all + 4.0 * f64::from(d.size("h")),
+            ..Cost::default()
         }
     },
     tolerance: Tolerance::SUMS,

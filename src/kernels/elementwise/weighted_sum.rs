@@ -47,14 +47,14 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/elementwise/weighted_sum.wgsl"),
         &[GROUP],
         |d, batches| batches * (u64::from(d.size("n")) * u64::from(d.size("m"))).div_ceil(256),
-        |d| Loads { storage: 2.0 * f64::from(d.size("n")) * f64::from(d.size("m")), ..Loads::default() },
+        |d, _| Loads { storage: 2.0 * f64::from(d.size("n")) * f64::from(d.size("m")), ..Loads::default() },
     )]),
     cuda: OnCuda::Absent { reason: "one thread per number when the CUDA backend is built" },
     reference: reference!(reference),
     window: by_rows,
     cost: |d, _| {
         let words = d.batches() as f64 * f64::from(d.size("n")) * f64::from(d.size("m"));
-        Cost { flop: 3.0 * words, exp: 0.0, stores: words, bytes: 12.0 * words }
+        Cost { flop: 3.0 * words, exp: 0.0, stores: words, bytes: 12.0 * words, ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

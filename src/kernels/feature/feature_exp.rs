@@ -108,9 +108,9 @@ static VARIANTS: &[Variant] = &[
             let parts = (u64::from(d.size("p")) / 4).div_ceil(TEXELS_PER_THREAD);
             batches * (u64::from(d.size("n")) * parts).div_ceil(64)
         },
-        loads: |d| Loads { texture: words(d, "p"), storage: words(d, "p") / 8.0, ..Loads::default() },
+        loads: |d, _| Loads { texture: words(d, "p"), storage: words(d, "p") / 8.0, ..Loads::default() },
         rounds: |_| TEXELS_PER_THREAD,
-        subgroups: false,
+        subgroup_lanes: 0,
     },
     Variant {
         name: "plain",
@@ -123,9 +123,9 @@ static VARIANTS: &[Variant] = &[
         constants: no_constants,
         suits: always,
         grid: |d, batches| batches * (u64::from(d.size("n")) * u64::from(d.size("p"))).div_ceil(64),
-        loads: |d| Loads { storage: 3.0 * words(d, "p"), ..Loads::default() },
+        loads: |d, _| Loads { storage: 3.0 * words(d, "p"), ..Loads::default() },
         rounds: few_rounds,
-        subgroups: false,
+        subgroup_lanes: 0,
     },
 ];
 
@@ -170,7 +170,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     window: by_rows,
     cost: |d, _| {
         let (products, features) = (d.batches() as f64 * words(d, "p"), d.batches() as f64 * words(d, "r"));
-        Cost { flop: 4.0 * features, exp: features, stores: features, bytes: 4.0 * (products + features) }
+        Cost { flop: 4.0 * features, exp: features, stores: features, bytes: 4.0 * (products + features), ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

@@ -457,7 +457,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         let rows = d.batches() as f64 * f64::from(d.size("n"));
         let (depth, r) = (f64::from(d.size("d")), f64::from(d.size("r")));
         let products = d.find("p").map_or(0.0, |p| 2.0 * f64::from(p) * depth);
-        Cost { flop: rows * (products + 2.0 * depth + 2.0 * r), exp: rows * r, stores: rows * r, bytes: 4.0 * rows * (depth + r) }
+        Cost { flop: rows * (products + 2.0 * depth + 2.0 * r), exp: rows * r, stores: rows * r, bytes: 4.0 * rows * (depth + r), ..Cost::default() }
     },
     tolerance: Tolerance {
         factor: 2.0,

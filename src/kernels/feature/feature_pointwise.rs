@@ -83,9 +83,9 @@ static VARIANTS: &[Variant] = &[
         constants: no_constants,
         suits: |d, _, _| d.size("p") % 4 == 0 && d.size("p") > 0,
         grid: |d, batches| batches * (u64::from(d.size("n")) * u64::from(d.size("p") / 4)).div_ceil(64),
-        loads: |d| Loads { texture: words(d), storage: words(d) / 4.0, ..Loads::default() },
+        loads: |d, _| Loads { texture: words(d), storage: words(d) / 4.0, ..Loads::default() },
         rounds: few_rounds,
-        subgroups: false,
+        subgroup_lanes: 0,
     },
     Variant {
         name: "plain",
@@ -98,9 +98,9 @@ static VARIANTS: &[Variant] = &[
         constants: no_constants,
         suits: always,
         grid: |d, batches| batches * (u64::from(d.size("n")) * u64::from(d.size("p"))).div_ceil(64),
-        loads: |d| Loads { storage: 2.0 * words(d), ..Loads::default() },
+        loads: |d, _| Loads { storage: 2.0 * words(d), ..Loads::default() },
         rounds: few_rounds,
-        subgroups: false,
+        subgroup_lanes: 0,
     },
 ];
 
@@ -126,7 +126,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     window: row_windows,
     cost: |d, _| {
         let words = d.batches() as f64 * f64::from(d.size("n")) * f64::from(d.size("p"));
-        Cost { flop: 2.0 * words, exp: words, stores: words, bytes: 8.0 * words }
+        Cost { flop: 2.0 * words, exp: words, stores: words, bytes: 8.0 * words, ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

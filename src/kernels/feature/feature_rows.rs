@@ -109,9 +109,9 @@ const fn variant(name: &'static str, file: &'static str, body: &'static str) -> 
         constants: no_constants,
         suits: always,
         grid: |d, batches| batches * u64::from(d.size("n").div_ceil(64)),
-        loads: |d| Loads { storage: words(d), ..Loads::default() },
+        loads: |d, _| Loads { storage: words(d), ..Loads::default() },
         rounds: depth,
-        subgroups: false,
+        subgroup_lanes: 0,
     }
 }
 
@@ -119,7 +119,7 @@ static VARIANTS: &[Variant] = &[
     Variant {
         preferred_on: &[Driver::Gpu],
         grid: |d, batches| batches * u64::from(d.size("n").div_ceil(16)),
-        loads: |d| Loads { storage: words(d), workgroup: 32.0 * f64::from(d.size("n")), ..Loads::default() },
+        loads: |d, _| Loads { storage: words(d), workgroup: 32.0 * f64::from(d.size("n")), ..Loads::default() },
         rounds: |d| depth(d) / 16 + 18,
         ..variant("lanes", "feature/feature_rows_lanes.wgsl", include_str!("../../../shaders/feature/feature_rows_lanes.wgsl"))
     },
@@ -128,7 +128,7 @@ static VARIANTS: &[Variant] = &[
         classes: &[("u", Class::Texture), ("x", Class::Texture)],
         vec4: &["u", "x"],
         suits: |d, _, _| d.size("p") % 4 == 0 && d.find("d").is_some_and(|x| x % 4 == 0),
-        loads: |d| Loads { texture: words(d), ..Loads::default() },
+        loads: |d, _| Loads { texture: words(d), ..Loads::default() },
         rounds: |d| depth(d) / 4 + 1,
         ..variant(
             "texture",
@@ -142,7 +142,7 @@ static VARIANTS: &[Variant] = &[
         classes: &[("u", Class::Texture)],
         vec4: &["u"],
         suits: |d, _, _| d.size("p") % 4 == 0 && d.find("d").is_none(),
-        loads: |d| Loads { texture: words(d), ..Loads::default() },
+        loads: |d, _| Loads { texture: words(d), ..Loads::default() },
         rounds: |d| depth(d) / 4 + 1,
         ..variant(
             "texture_bare",
@@ -178,7 +178,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     window: by_rows,
     cost: |d, _| {
         let (words, rows) = (d.batches() as f64 * words(d), d.batches() as f64 * f64::from(d.size("n")));
-        Cost { flop: 2.0 * words, exp: 0.0, stores: 2.0 * rows, bytes: 4.0 * words + 8.0 * rows }
+        Cost { flop: 2.0 * words, exp: 0.0, stores: 2.0 * rows, bytes: 4.0 * words + 8.0 * rows, ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

@@ -142,7 +142,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/feature/segment_max.wgsl"),
         &[GROUP, BYTES],
         |d, batches| batches * u64::from(d.size("g")),
-        |d| Loads { storage: 2.0 * f64::from(d.size("n")), ..Loads::default() },
+        |d, _| Loads { storage: 2.0 * f64::from(d.size("n")), ..Loads::default() },
     )
     .rounds(|d| u64::from(d.size("n").div_ceil(64)) + 64)]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
@@ -150,7 +150,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     window: whole_heads,
     cost: |d, _| {
         let (rows, out) = (d.batches() as f64 * f64::from(d.size("n")), d.batches() as f64 * f64::from(d.size("g")));
-        Cost { flop: rows, exp: 0.0, stores: out, bytes: 4.0 * (rows + out) }
+        Cost { flop: rows, exp: 0.0, stores: out, bytes: 4.0 * (rows + out), ..Cost::default() }
     },
     tolerance: Tolerance::EXACT,
     cases: &[

@@ -75,7 +75,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/feature/segment_shift.wgsl"),
         &[GROUP, BYTES],
         |d, batches| batches * u64::from(d.size("n").div_ceil(64)),
-        |d| Loads { storage: 4.0 * f64::from(d.size("n")), ..Loads::default() },
+        |d, _| Loads { storage: 4.0 * f64::from(d.size("n")), ..Loads::default() },
     )
     .rounds(|_| 32)]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
@@ -83,7 +83,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     window: row_windows,
     cost: |d, _| {
         let rows = d.batches() as f64 * f64::from(d.size("n"));
-        Cost { flop: rows, exp: 0.0, stores: 2.0 * rows, bytes: 20.0 * rows }
+        Cost { flop: rows, exp: 0.0, stores: 2.0 * rows, bytes: 20.0 * rows, ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

@@ -148,7 +148,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         let long = length(d, &Params::from_bytes(params));
         let [o, n, l, a] = ["o", "n", "l", "a"].map(|x| f64::from(d.size(x)));
         let lines = d.batches() as f64 * o * a / 2.0;
-        Cost { flop: lines * flop(long), exp: 0.0, stores: 2.0 * lines * l, bytes: 8.0 * lines * (n + l) }
+        Cost { flop: lines * flop(long), exp: 0.0, stores: 2.0 * lines * l, bytes: 8.0 * lines * (n + l), ..Cost::default() }
     },
     tolerance: Tolerance {
         factor: 2.0,

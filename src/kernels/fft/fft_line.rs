@@ -156,7 +156,7 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
 }
 
 /// Words that one head reads from memory, and from workgroup memory between the passes.
-fn loads(d: &Dims) -> Loads {
+fn loads(d: &Dims, _: &[u8]) -> Loads {
     let [o, n, t] = ["o", "n", "t"].map(|name| f64::from(d.size(name)));
     let quads = f64::from(quads(d));
     let transforms = if d.find("f").is_some() { 2.0 } else { 1.0 };
@@ -248,6 +248,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: 0.0,
             stores: 2.0 * lines * l,
             bytes: 8.0 * lines * (n + l),
+            ..Cost::default()
         }
     },
     tolerance: Tolerance {

@@ -243,12 +243,12 @@ const fn texture<const R: u32>(name: &'static str) -> Variant {
         constants: constants::<R>,
         suits: |d, params, _| of_radix(params, R) && d.size("f") == 0 && whole(d, params),
         grid: groups::<R>,
-        loads: |d| {
+        loads: |d, _| {
             let [x, w, _] = words(d, R);
             Loads { texture: x + w, ..Loads::default() }
         },
         rounds: few_rounds,
-        subgroups: false,
+        subgroup_lanes: 0,
     }
 }
 
@@ -258,7 +258,7 @@ const fn filter<const R: u32>(name: &'static str) -> Variant {
         body: include_str!("../../../shaders/fft/fft_pass_filter.wgsl"),
         classes: &[("x", Class::Texture), ("w", Class::Texture), ("s", Class::Texture)],
         suits: |d, params, _| of_radix(params, R) && d.size("f") > 0 && whole(d, params),
-        loads: |d| {
+        loads: |d, _| {
             let [x, w, s] = words(d, R);
             // A texel holds two factors, of which one is wanted.
             Loads { texture: x + w + 4.0 * s, ..Loads::default() }
@@ -275,7 +275,7 @@ const fn vec4<const R: u32>(name: &'static str) -> Variant {
         preferred_on: &[Driver::Gpu],
         classes: &[],
         suits: |d, params, _| of_radix(params, R) && whole(d, params),
-        loads: |d| {
+        loads: |d, _| {
             let [x, w, s] = words(d, R);
             Loads { storage: x + w + 2.0 * s, ..Loads::default() }
         },
@@ -379,6 +379,7 @@ fn cost(d: &Dims, params: &[u8]) -> Cost {
         exp: 0.0,
         stores,
         bytes: 4.0 * (read + stores),
+        ..Cost::default()
     }
 }
 

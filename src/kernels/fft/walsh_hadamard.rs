@@ -93,7 +93,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     cost: |d, _| {
         let all = d.batches() as f64 * f64::from(d.size("n")) * f64::from(d.size("c"));
         let bits = f64::from(d.size("n").max(1).trailing_zeros());
-        Cost { flop: all * (2.0 * bits + 1.0), exp: 0.0, stores: all, bytes: 8.0 * all }
+        Cost { flop: all * (2.0 * bits + 1.0), exp: 0.0, stores: all, bytes: 8.0 * all, ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

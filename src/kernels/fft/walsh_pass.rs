@@ -109,7 +109,7 @@ fn groups(d: &Dims, batches: u64, words: u32) -> u64 {
     batches * lines * u64::from((d.size("c") / words).div_ceil(lanes(d, words)))
 }
 
-fn loads(d: &Dims) -> Loads {
+fn loads(d: &Dims, _: &[u8]) -> Loads {
     Loads {
         storage: numbers(d) * if d.size("k") > 0 { 1.25 } else { 1.0 },
         workgroup: numbers(d) * ((stages(d) / 4.0).ceil() + 1.0),
@@ -174,7 +174,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     window: whole_heads,
     cost: |d, _| {
         let all = d.batches() as f64 * numbers(d);
-        Cost { flop: all * (stages(d) + f64::from(u8::from(d.size("k") > 0))), exp: 0.0, stores: all, bytes: 8.0 * all }
+        Cost { flop: all * (stages(d) + f64::from(u8::from(d.size("k") > 0))), exp: 0.0, stores: all, bytes: 8.0 * all, ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

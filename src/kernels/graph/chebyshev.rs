@@ -181,7 +181,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     cost: |d, _| {
         let [n, z, c, k] = ["n", "z", "c", "k"].map(|x| f64::from(d.size(x)));
         let one = steps::cost(d, n, z + n, c);
-        Cost { flop: k * one.flop, exp: 0.0, stores: k * one.stores, bytes: k * one.bytes }
+        Cost { flop: k * one.flop, exp: 0.0, stores: k * one.stores, bytes: k * one.bytes, ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

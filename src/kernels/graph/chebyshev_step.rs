@@ -120,7 +120,7 @@ const fn rows(
     preferred_on: &'static [Driver],
     constants: fn(&Dims) -> Vec<(&'static str, Constant)>,
     grid: fn(&Dims, u64) -> u64,
-    loads: fn(&Dims) -> Loads,
+    loads: fn(&Dims, &[u8]) -> Loads,
 ) -> Variant {
     Variant {
         name,
@@ -135,7 +135,7 @@ const fn rows(
         grid,
         loads,
         rounds: few_rounds,
-        subgroups: false,
+        subgroup_lanes: 0,
     }
 }
 
@@ -145,7 +145,7 @@ const fn rows4() -> Variant {
         &[Driver::Llvmpipe],
         |_| vec![("WIDTH", Constant::U32(4))],
         |d, batches| groups(d, batches, 16),
-        |d| {
+        |d, _| {
             let (x, beside) = words(d, f64::from(d.size("m").div_ceil(16)));
             Loads { storage: x + beside, ..Loads::default() }
         },
@@ -158,7 +158,7 @@ static VARIANTS: &[Variant] = &[
         &[Driver::Gpu],
         |_| vec![("WIDTH", Constant::U32(1))],
         |d, batches| groups(d, batches, 4),
-        |d| {
+        |d, _| {
             let (x, beside) = words(d, f64::from(d.size("m") / 4));
             Loads { storage: x + beside, ..Loads::default() }
         },
@@ -175,7 +175,7 @@ static VARIANTS: &[Variant] = &[
             let bytes = 4 * u64::from(d.size("n")) * u64::from(d.size("c"));
             vectors(d, p) && csr::one_thread(d, given(p), caps) && bytes <= TEXTURE_BYTES
         },
-        loads: |d| {
+        loads: |d, _| {
             let (x, beside) = words(d, f64::from(d.size("m").div_ceil(16)));
             Loads { texture: x, storage: beside, ..Loads::default() }
         },
@@ -189,7 +189,7 @@ static VARIANTS: &[Variant] = &[
             include_str!("../../../shaders/graph/chebyshev_step_plain.wgsl"),
             &[GROUP, ROW, COEFFICIENT],
             |d, batches| groups(d, batches, 1),
-            |d| {
+            |d, _| {
                 let (x, beside) = words(d, f64::from(d.size("m")));
                 Loads { storage: x + beside, ..Loads::default() }
             },
@@ -204,7 +204,7 @@ static VARIANTS: &[Variant] = &[
             include_str!("../../../shaders/graph/chebyshev_step_split.wgsl"),
             &[GROUP, ROW, COEFFICIENT],
             |d, batches| batches * u64::from(d.size("n")) * u64::from(d.size("m").div_ceil(4)),
-            |d| {
+            |d, _| {
                 let (x, beside) = words(d, f64::from(d.size("m").div_ceil(4)));
                 Loads {
                     storage: x + beside,

@@ -134,7 +134,7 @@ static VARIANTS: &[Variant] = &[
             include_str!("../../../shaders/graph/graph_attention_tile.wgsl"),
             &[GROUP, EXP, SCORES, NODES, TILE],
             |d, batches| batches * slots(d, 64) * slices(d),
-            |d| tile_loads(d, pairs_of(d), 1.0),
+            |d, _| tile_loads(d, pairs_of(d), 1.0),
         )
     },
     Variant {
@@ -149,7 +149,7 @@ static VARIANTS: &[Variant] = &[
             include_str!("../../../shaders/graph/graph_attention_texture.wgsl"),
             &[GROUP, EXP, TEXELS, SCORES, NODES, TEXTURE],
             |d, batches| batches * slots(d, 4).div_ceil(8) * slices(d),
-            |d| texture_loads(d, pairs_of(d), 1.0),
+            |d, _| texture_loads(d, pairs_of(d), 1.0),
         )
     },
 ];
@@ -254,6 +254,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: if Params::from_bytes(p).scores == pairs::LINEAR { 0.0 } else { batches * pairs_of(d) },
             stores: batches * n * e,
             bytes: 4.0 * (batches * n * (2.0 * r + 2.0 * e) + masks),
+            ..Cost::default()
         }
     },
     tolerance: Tolerance::SUMS,

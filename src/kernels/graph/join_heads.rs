@@ -71,7 +71,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/graph/join_heads.wgsl"),
         &[GROUP, EXP],
         |d, _| numbers(d).div_ceil(64),
-        |d| Loads { storage: numbers(d) as f64, ..Loads::default() },
+        |d, _| Loads { storage: numbers(d) as f64, ..Loads::default() },
     )]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
     reference: reference!(reference),
@@ -79,7 +79,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     cost: |d, p| {
         let all = numbers(d) as f64;
         let exp = if Params::from_bytes(p).elu == 1 { all } else { 0.0 };
-        Cost { flop: 0.0, exp, stores: all, bytes: 8.0 * all }
+        Cost { flop: 0.0, exp, stores: all, bytes: 8.0 * all, ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

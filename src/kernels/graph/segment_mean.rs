@@ -62,7 +62,7 @@ static VARIANTS: &[Variant] = &[Variant {
         include_str!("../../../shaders/graph/segment_mean.wgsl"),
         &[GROUP],
         |d, batches| batches * numbers(d).div_ceil(64),
-        |d| Loads { storage: f64::from(d.size("n")) * f64::from(d.size("c")), ..Loads::default() },
+        |d, _| Loads { storage: f64::from(d.size("n")) * f64::from(d.size("c")), ..Loads::default() },
     )
 }];
 
@@ -109,7 +109,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     cost: |d, _| {
         let read = d.batches() as f64 * f64::from(d.size("n")) * f64::from(d.size("c"));
         let stores = d.batches() as f64 * numbers(d) as f64;
-        Cost { flop: read, exp: 0.0, stores, bytes: 4.0 * (read + stores) }
+        Cost { flop: read, exp: 0.0, stores, bytes: 4.0 * (read + stores), ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

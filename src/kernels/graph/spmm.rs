@@ -74,7 +74,7 @@ const fn rows(
     preferred_on: &'static [Driver],
     constants: fn(&Dims) -> Vec<(&'static str, Constant)>,
     grid: fn(&Dims, u64) -> u64,
-    loads: fn(&Dims) -> Loads,
+    loads: fn(&Dims, &[u8]) -> Loads,
 ) -> Variant {
     Variant {
         name,
@@ -89,7 +89,7 @@ const fn rows(
         grid,
         loads,
         rounds: few_rounds,
-        subgroups: false,
+        subgroup_lanes: 0,
     }
 }
 
@@ -103,7 +103,7 @@ const fn rows4() -> Variant {
         &[Driver::Llvmpipe],
         |_| vec![("WIDTH", Constant::U32(4))],
         |d, batches| groups(d, batches, 16),
-        |d| {
+        |d, _| {
             let (x, beside) = words(d, f64::from(d.size("c").div_ceil(16)));
             Loads { storage: x + beside, ..Loads::default() }
         },
@@ -116,7 +116,7 @@ static VARIANTS: &[Variant] = &[
         &[Driver::Gpu],
         |_| vec![("WIDTH", Constant::U32(1))],
         |d, batches| groups(d, batches, 4),
-        |d| {
+        |d, _| {
             let (x, beside) = words(d, f64::from(d.size("c") / 4));
             Loads { storage: x + beside, ..Loads::default() }
         },
@@ -133,7 +133,7 @@ static VARIANTS: &[Variant] = &[
             let bytes = 4 * u64::from(d.size("n")) * u64::from(d.size("c"));
             vectors(d) && csr::one_thread(d, given(p), caps) && bytes <= TEXTURE_BYTES
         },
-        loads: |d| {
+        loads: |d, _| {
             let (x, beside) = words(d, f64::from(d.size("c").div_ceil(16)));
             Loads { texture: x, storage: beside, ..Loads::default() }
         },
@@ -146,7 +146,7 @@ static VARIANTS: &[Variant] = &[
             include_str!("../../../shaders/graph/spmm_plain.wgsl"),
             &[GROUP, ROW],
             |d, batches| groups(d, batches, 1),
-            |d| {
+            |d, _| {
                 let (x, beside) = words(d, f64::from(d.size("c")));
                 Loads { storage: x + beside, ..Loads::default() }
             },
@@ -160,7 +160,7 @@ static VARIANTS: &[Variant] = &[
             include_str!("../../../shaders/graph/spmm_split.wgsl"),
             &[GROUP, ROW],
             |d, batches| batches * u64::from(d.size("n")) * u64::from(d.size("c").div_ceil(4)),
-            |d| {
+            |d, _| {
                 let (x, beside) = words(d, f64::from(d.size("c").div_ceil(4)));
                 Loads {
                     storage: x + beside,
@@ -218,6 +218,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: 0.0,
             stores: batches * n * c,
             bytes: 4.0 * (3.0 * batches * n * c + 2.0 * z + 2.0 * n),
+            ..Cost::default()
         }
     },
     tolerance: Tolerance::SUMS,

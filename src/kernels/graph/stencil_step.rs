@@ -113,9 +113,9 @@ const fn along(
             let tiles = u64::from(d.size("rows")) * u64::from(d.size("cols").div_ceil(LINES));
             batches * (tiles * u64::from(d.size("c") / 4)).div_ceil(64)
         },
-        loads: |d| Loads { storage: walked(d) + beside(d), ..Loads::default() },
+        loads: |d, _| Loads { storage: walked(d) + beside(d), ..Loads::default() },
         rounds: few_rounds,
-        subgroups: false,
+        subgroup_lanes: 0,
     }
 }
 
@@ -127,7 +127,7 @@ static VARIANTS: &[Variant] = &[
         shared: &[GROUP, TEXELS, COEFFICIENT],
         classes: &[("cur", Class::Texture), ("coefficients", Class::Uniform)],
         grid: |d, batches| batches * (nodes(d) * u64::from(d.size("c").div_ceil(16))).div_ceil(64),
-        loads: |d| {
+        loads: |d, _| {
             // A row of S for every sixteen channels.
             let rows = nodes(d) as f64 * f64::from(d.size("c").div_ceil(16)) * f64::from(d.size("e") + 1);
             Loads {
@@ -149,7 +149,7 @@ static VARIANTS: &[Variant] = &[
             include_str!("../../../shaders/graph/stencil_step_plain.wgsl"),
             &[GROUP, COEFFICIENT],
             |d, batches| batches * (nodes(d) * u64::from(d.size("c"))).div_ceil(64),
-            |d| Loads { storage: words(d) * (4.0 + 2.0 * f64::from(d.size("e"))), ..Loads::default() },
+            |d, _| Loads { storage: words(d) * (4.0 + 2.0 * f64::from(d.size("e"))), ..Loads::default() },
         )
     },
 ];

@@ -104,5 +104,6 @@ pub(super) fn cost(d: &Dims, nodes: f64, entries: f64, c: f64) -> Cost {
         exp: 0.0,
         stores: 2.0 * batches * nodes * c,
         bytes: 4.0 * (5.0 * batches * nodes * c + 2.0 * entries),
+        ..Cost::default()
     }
 }

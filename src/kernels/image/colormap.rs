@@ -90,12 +90,12 @@ static VARIANTS: &[Variant] = &[Variant {
     constants: no_constants,
     suits: always,
     grid: |d, _| (u64::from(d.size("rows")) * u64::from(d.size("cols"))).div_ceil(64),
-    loads: |d| Loads {
+    loads: |d, _| Loads {
         storage: 3.0 * pixels(d),
         ..Loads::default()
     },
     rounds: few_rounds,
-    subgroups: false,
+    subgroup_lanes: 0,
 }];
 
 fn greys(_: &Dims) -> HostData {
@@ -162,6 +162,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         exp: 0.0,
         stores: pixels(d),
         bytes: 8.0 * pixels(d) + 1024.0,
+        ..Cost::default()
     },
     tolerance: Tolerance {
         factor: 2.0,

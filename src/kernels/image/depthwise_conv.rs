@@ -59,12 +59,12 @@ static VARIANTS: &[Variant] = &[Variant {
             u64::from(d.size("rows").div_ceil(4)) * u64::from(d.size("cols")) * u64::from(d.size("e"));
         batches * threads.div_ceil(64)
     },
-    loads: |d| Loads {
+    loads: |d, _| Loads {
         storage: 7.75 * numbers(d),
         ..Loads::default()
     },
     rounds: few_rounds,
-    subgroups: false,
+    subgroup_lanes: 0,
 }];
 
 /// The kernel's description.
@@ -97,6 +97,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: 0.0,
             stores: all,
             bytes: 8.0 * all + 4.0 * weights,
+            ..Cost::default()
         }
     },
     tolerance: Tolerance::SUMS,

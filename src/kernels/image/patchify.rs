@@ -112,12 +112,12 @@ static VARIANTS: &[Variant] = &[Variant {
     constants: no_constants,
     suits: always,
     grid: |d, _| (u64::from(d.size("n")) * u64::from(d.size("p") / d.size("channels").max(1))).div_ceil(64),
-    loads: |d| Loads {
+    loads: |d, _| Loads {
         storage: numbers(d),
         ..Loads::default()
     },
     rounds: |d| u64::from(d.size("channels")),
-    subgroups: false,
+    subgroup_lanes: 0,
 }];
 
 /// A place of a picture's own number, so that a wrong pixel shows.
@@ -155,6 +155,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: 0.0,
             stores: numbers(d),
             bytes: 4.0 * (numbers(d) + image),
+            ..Cost::default()
         }
     },
     tolerance: Tolerance::EXACT,

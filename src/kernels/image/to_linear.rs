@@ -50,12 +50,12 @@ static VARIANTS: &[Variant] = &[Variant {
     constants: no_constants,
     suits: always,
     grid: |d, _| (u64::from(d.size("rows")) * u64::from(d.size("cols"))).div_ceil(64),
-    loads: |d| Loads {
+    loads: |d, _| Loads {
         texture: pixels(d),
         ..Loads::default()
     },
     rounds: few_rounds,
-    subgroups: false,
+    subgroup_lanes: 0,
 }];
 
 fn every_byte(dims: &Dims) -> crate::tensor::HostData {
@@ -96,6 +96,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         exp: 0.0,
         stores: 3.0 * pixels(d),
         bytes: 16.0 * pixels(d),
+        ..Cost::default()
     },
     tolerance: Tolerance::SUMS,
     cases: &[

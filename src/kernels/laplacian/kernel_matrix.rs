@@ -38,6 +38,10 @@ params! {
 pub const DISTANCE: &Shared =
     &Shared { file: "laplacian/distance.wgsl", body: include_str!("../../../shaders/laplacian/distance.wgsl") };
 
+/// Tokens in registers, and tokens that the threads of a subgroup load together.
+pub const TOKEN: &Shared =
+    &Shared { file: "laplacian/token.wgsl", body: include_str!("../../../shaders/laplacian/token.wgsl") };
+
 /// What every variant does to a finished distance.
 const KERNEL_MATRIX: &Shared = &Shared {
     file: "laplacian/kernel_matrix_common.wgsl",
@@ -106,37 +110,56 @@ const fn tile(name: &'static str, constants: fn(&Dims) -> Vec<(&'static str, Con
         constants,
         suits,
         grid: |d, batches| batches * u64::from(d.size("n").div_ceil(64)) * u64::from(d.size("m").div_ceil(64)),
-        loads: |d| Loads { storage: pairs(d) / 32.0, workgroup: pairs(d) / 4.0, ..Loads::default() },
+        loads: |d, _| Loads { storage: pairs(d) / 32.0, workgroup: pairs(d) / 4.0, ..Loads::default() },
         rounds: |d| 2 * u64::from(d.size("d")),
-        subgroups: false,
+        subgroup_lanes: 0,
     }
 }
+
+/// Rows in registers, landmarks through the constant cache.
+const UNIFORM: Variant = Variant {
+    name: "uniform",
+    file: "laplacian/kernel_matrix_uniform.wgsl",
+    body: include_str!("../../../shaders/laplacian/kernel_matrix_uniform.wgsl"),
+    shared: &[GROUP, TEXELS, EXP, DISTANCE, KERNEL_MATRIX],
+    preferred_on: &[Driver::Llvmpipe, Driver::SwiftShader],
+    classes: &[("x", Class::Texture), ("y", Class::Uniform)],
+    vec4: &["x", "y"],
+    constants: |d| vec![("D4", Constant::U32(d.size("d") / 4))],
+    suits: |d, _, _| {
+        let words = u64::from(d.size("m")) * u64::from(d.size("d"));
+        d.size("d") % 4 == 0 && (4..=64).contains(&d.size("d")) && words <= 16_384
+    },
+    grid: |d, batches| batches * u64::from(d.size("n").div_ceil(64)),
+    loads: |d, _| Loads {
+        texture: f64::from(d.size("n")) * f64::from(d.size("d")),
+        uniform: pairs(d) / 2.0,
+        ..Loads::default()
+    },
+    rounds: |d| u64::from(d.size("m")),
+    subgroup_lanes: 0,
+};
 
 static VARIANTS: &[Variant] = &[
     tile("tile64", |_| vec![("TILE_K", Constant::U32(16))], |_, _, caps| caps.workgroup_bytes >= 8704),
     tile("tile64_shallow", |_| vec![("TILE_K", Constant::U32(8))], |_, _, caps| caps.workgroup_bytes >= 4352),
     Variant {
-        name: "uniform",
-        file: "laplacian/kernel_matrix_uniform.wgsl",
-        body: include_str!("../../../shaders/laplacian/kernel_matrix_uniform.wgsl"),
-        shared: &[GROUP, TEXELS, EXP, DISTANCE, KERNEL_MATRIX],
-        preferred_on: &[Driver::Llvmpipe, Driver::SwiftShader],
-        classes: &[("x", Class::Texture), ("y", Class::Uniform)],
-        vec4: &["x", "y"],
-        constants: |d| vec![("D4", Constant::U32(d.size("d") / 4))],
-        suits: |d, _, _| {
-            let words = u64::from(d.size("m")) * u64::from(d.size("d"));
-            d.size("d") % 4 == 0 && (4..=64).contains(&d.size("d")) && words <= 16_384
-        },
-        grid: |d, batches| batches * u64::from(d.size("n").div_ceil(64)),
-        loads: |d| Loads {
+        name: "broadcast",
+        file: "laplacian/kernel_matrix_broadcast.wgsl",
+        body: include_str!("../../../shaders/laplacian/kernel_matrix_broadcast.wgsl"),
+        shared: &[GROUP, TEXELS, EXP, DISTANCE, TOKEN, KERNEL_MATRIX],
+        preferred_on: &[Driver::Llvmpipe],
+        grid: |d, batches| batches * u64::from(d.size("n").div_ceil(32)),
+        // Eight threads with four rows each load a landmark once, in vectors of eight lanes.
+        loads: |d, _| Loads {
             texture: f64::from(d.size("n")) * f64::from(d.size("d")),
-            uniform: pairs(d) / 2.0,
+            uniform: f64::from(d.size("n").div_ceil(32)) * f64::from(d.size("m")) * 32.0 * f64::from(d.size("d").div_ceil(32)),
             ..Loads::default()
         },
-        rounds: |d| u64::from(d.size("m")),
-        subgroups: false,
+        subgroup_lanes: 8,
+        ..UNIFORM
     },
+    UNIFORM,
     Variant {
         name: "plain",
         file: "laplacian/kernel_matrix_plain.wgsl",
@@ -151,9 +174,9 @@ static VARIANTS: &[Variant] = &[
             let blocks = u64::from(d.size("n").div_ceil(4)) * u64::from(d.size("m").div_ceil(4));
             batches * blocks.div_ceil(64)
         },
-        loads: |d| Loads { storage: pairs(d) / 2.0, ..Loads::default() },
+        loads: |d, _| Loads { storage: pairs(d) / 2.0, ..Loads::default() },
         rounds: |d| u64::from(d.size("d")),
-        subgroups: false,
+        subgroup_lanes: 0,
     },
 ];
 
@@ -191,7 +214,13 @@ pub static SPEC: KernelSpec = KernelSpec {
         let batches = d.batches() as f64;
         let (n, m, c) = (f64::from(d.size("n")), f64::from(d.size("m")), f64::from(d.size("d")));
         let exp = if Params::from_bytes(params).output == 0 { n * m } else { 0.0 };
-        Cost { flop: batches * 2.0 * pairs(d), exp: batches * exp, stores: batches * n * m, bytes: 4.0 * batches * (n * c + m * c + n * m) }
+        Cost {
+            flop: batches * 2.0 * pairs(d),
+            differences: if Params::from_bytes(params).metric == LAPLACIAN { batches * pairs(d) } else { 0.0 },
+            exp: batches * exp,
+            stores: batches * n * m,
+            bytes: 4.0 * batches * (n * c + m * c + n * m),
+        }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

@@ -297,6 +297,7 @@ pub(super) fn cost(d: &Dims, params: &[u8]) -> Cost {
         exp: batches * (n + t + m) * m,
         stores: batches * ((n + t) * m + n * e),
         bytes: 4.0 * batches * ((n + t) * c + (n + t) * e),
+        ..Cost::default()
     }
 }
 

@@ -12,7 +12,7 @@
 use crate::error::Result;
 use crate::kernel::wgsl_module::{BYTES, EXP, GROUP, TEXELS};
 use crate::kernel::*;
-use crate::kernels::laplacian::kernel_matrix::{DISTANCE, LAPLACIAN, distance, kept};
+use crate::kernels::laplacian::kernel_matrix::{DISTANCE, LAPLACIAN, TOKEN, distance, kept};
 use crate::tensor::{DType, Dims};
 use crate::{params, reference};
 
@@ -73,12 +73,33 @@ const UNIFORM: Variant = Variant {
         d.size("d") % 4 == 0 && (4..=64).contains(&d.size("d")) && words("m", "d") <= 16_384 && words("r", "mw") <= 16_384
     },
     grid: |d, batches| batches * u64::from(d.size("r")) * u64::from(d.size("n").div_ceil(64)),
-    loads: |d| Loads { storage: f64::from(d.size("n")) * f64::from(d.size("d")), uniform: pairs(d), ..Loads::default() },
+    loads: |d, _| Loads { storage: f64::from(d.size("n")) * f64::from(d.size("d")), uniform: pairs(d), ..Loads::default() },
     rounds: |d| u64::from(d.size("m")),
-    subgroups: false,
+    subgroup_lanes: 0,
 };
 
 static VARIANTS: &[Variant] = &[
+    Variant {
+        name: "broadcast",
+        file: "laplacian/nystrom_row_broadcast.wgsl",
+        body: include_str!("../../../shaders/laplacian/nystrom_row_broadcast.wgsl"),
+        shared: &[GROUP, TEXELS, EXP, BYTES, DISTANCE, TOKEN],
+        preferred_on: &[Driver::Llvmpipe],
+        classes: &[("k", Class::Texture), ("landmarks", Class::Uniform), ("weights", Class::Uniform)],
+        grid: |d, batches| batches * u64::from(d.size("r")) * u64::from(d.size("n").div_ceil(32)),
+        // Eight threads with four keys each load a landmark once and its weight, in vectors of eight lanes.
+        loads: |d, _| Loads {
+            texture: f64::from(d.size("r")) * f64::from(d.size("n")) * f64::from(d.size("d")),
+            uniform: f64::from(d.size("r"))
+                * f64::from(d.size("n").div_ceil(32))
+                * f64::from(d.size("m"))
+                * 32.0
+                * f64::from(1 + d.size("d").div_ceil(32)),
+            ..Loads::default()
+        },
+        subgroup_lanes: 8,
+        ..UNIFORM
+    },
     Variant {
         name: "texture",
         file: "laplacian/nystrom_row_texture.wgsl",
@@ -86,7 +107,7 @@ static VARIANTS: &[Variant] = &[
         shared: &[GROUP, TEXELS, EXP, BYTES, DISTANCE],
         preferred_on: &[Driver::Llvmpipe, Driver::SwiftShader],
         classes: &[("k", Class::Texture), ("landmarks", Class::Uniform), ("weights", Class::Uniform)],
-        loads: |d| Loads { texture: f64::from(d.size("n")) * f64::from(d.size("d")), uniform: pairs(d) / 2.0, ..Loads::default() },
+        loads: |d, _| Loads { texture: f64::from(d.size("n")) * f64::from(d.size("d")), uniform: pairs(d) / 2.0, ..Loads::default() },
         ..UNIFORM
     },
     UNIFORM,
@@ -97,7 +118,7 @@ static VARIANTS: &[Variant] = &[
             include_str!("../../../shaders/laplacian/nystrom_row_plain.wgsl"),
             &[GROUP, EXP, BYTES, DISTANCE],
             |d, batches| batches * u64::from(d.size("r")) * u64::from(d.size("n").div_ceil(64)),
-            |d| Loads { storage: 2.0 * pairs(d), ..Loads::default() },
+            |d, _| Loads { storage: 2.0 * pairs(d), ..Loads::default() },
         ).rounds(|d| u64::from(d.size("m")) * u64::from(d.size("d")))
     },
 ];
@@ -137,11 +158,17 @@ pub static SPEC: KernelSpec = KernelSpec {
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
     reference: reference!(reference),
     window: by_rows,
-    cost: |d, _| {
+    cost: |d, params| {
         let batches = d.batches() as f64;
         let (n, r, c) = (f64::from(d.size("n")), f64::from(d.size("r")), f64::from(d.size("d")));
         let exp = n * r * f64::from(d.size("m"));
-        Cost { flop: batches * (2.0 * pairs(d) + 2.0 * exp), exp: batches * exp, stores: batches * n * r, bytes: 4.0 * batches * n * (c + r) }
+        Cost {
+            flop: batches * (2.0 * pairs(d) + 2.0 * exp),
+            differences: if Params::from_bytes(params).metric == LAPLACIAN { batches * pairs(d) } else { 0.0 },
+            exp: batches * exp,
+            stores: batches * n * r,
+            bytes: 4.0 * batches * n * (c + r),
+        }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

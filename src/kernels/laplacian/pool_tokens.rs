@@ -107,7 +107,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/laplacian/pool_tokens.wgsl"),
         &[GROUP, BYTES],
         |d, batches| batches * u64::from(d.size("m")) * u64::from(d.size("d").div_ceil(4)),
-        |d| Loads { storage: f64::from(d.size("n")) * f64::from(d.size("d")), ..Loads::default() },
+        |d, _| Loads { storage: f64::from(d.size("n")) * f64::from(d.size("d")), ..Loads::default() },
     ).rounds(|d| 16 + u64::from(d.size("n").max(d.size("nq")).div_ceil(16)))]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
     reference: reference!(reference),
@@ -115,7 +115,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     cost: |d, _| {
         let words = d.batches() as f64 * f64::from(d.size("n")) * f64::from(d.size("d"));
         let out = d.batches() as f64 * f64::from(d.size("m")) * f64::from(d.size("d"));
-        Cost { flop: words, exp: 0.0, stores: out, bytes: 4.0 * (words + out) }
+        Cost { flop: words, exp: 0.0, stores: out, bytes: 4.0 * (words + out), ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

@@ -84,7 +84,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/linalg/column_sums.wgsl"),
         &[GROUP],
         |d, batches| batches * u64::from(d.size("c")) * u64::from(d.size("m").div_ceil(64)),
-        |d| Loads { storage: 2.0 * f64::from(d.size("n")) * f64::from(d.size("m")), ..Loads::default() },
+        |d, _| Loads { storage: 2.0 * f64::from(d.size("n")) * f64::from(d.size("m")), ..Loads::default() },
     ).rounds(|d| u64::from(d.size("n").div_ceil(d.size("c").max(1))) * 2)]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
     reference: reference!(reference),
@@ -92,7 +92,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     cost: |d, _| {
         let words = d.batches() as f64 * f64::from(d.size("n")) * f64::from(d.size("m"));
         let out = d.batches() as f64 * f64::from(d.size("c")) * f64::from(d.size("m"));
-        Cost { flop: 2.0 * words, exp: 0.0, stores: out, bytes: 4.0 * (words + out) }
+        Cost { flop: 2.0 * words, exp: 0.0, stores: out, bytes: 4.0 * (words + out), ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

@@ -58,9 +58,9 @@ const fn tile(name: &'static str, constants: fn(&Dims) -> Vec<(&'static str, Con
         grid: |d, batches| {
             batches * u64::from(d.size("c")) * u64::from(d.size("m").div_ceil(64)) * u64::from(d.size("p").div_ceil(64))
         },
-        loads: |d| Loads { storage: products(d) / 32.0, workgroup: products(d) / 4.0, ..Loads::default() },
+        loads: |d, _| Loads { storage: products(d) / 32.0, workgroup: products(d) / 4.0, ..Loads::default() },
         rounds: |d| 3 * u64::from(d.size("n").div_ceil(d.size("c").max(1))),
-        subgroups: false,
+        subgroup_lanes: 0,
     }
 }
 
@@ -95,12 +95,12 @@ const fn texture(name: &'static str, a_whole: bool, w_whole: bool) -> Variant {
         grid: |d, batches| batches * u64::from(d.size("c")) * texel_tiles(d.size("m"), d.size("p")),
         loads: match (a_whole, w_whole) {
             // Per row: 2 texels of A and 2 of W for 8 x 8 sums, one more of each where they are shifted.
-            (true, _) => |d| Loads { texture: products(d) * 16.0 / 64.0, ..Loads::default() },
-            (false, true) => |d| Loads { texture: products(d) * 20.0 / 64.0, ..Loads::default() },
-            (false, false) => |d| Loads { texture: products(d) * 24.0 / 64.0, ..Loads::default() },
+            (true, _) => |d, _| Loads { texture: products(d) * 16.0 / 64.0, ..Loads::default() },
+            (false, true) => |d, _| Loads { texture: products(d) * 20.0 / 64.0, ..Loads::default() },
+            (false, false) => |d, _| Loads { texture: products(d) * 24.0 / 64.0, ..Loads::default() },
         },
         rounds: |d| 3 * u64::from(d.size("n").div_ceil(d.size("c").max(1))),
-        subgroups: false,
+        subgroup_lanes: 0,
     }
 }
 
@@ -155,9 +155,9 @@ pub static SPEC: KernelSpec = KernelSpec {
                 let blocks = u64::from(d.size("m").div_ceil(4)) * u64::from(d.size("p").div_ceil(4));
                 batches * u64::from(d.size("c")) * blocks.div_ceil(64)
             },
-            loads: |d| Loads { storage: products(d) / 2.0, ..Loads::default() },
+            loads: |d, _| Loads { storage: products(d) / 2.0, ..Loads::default() },
             rounds: |d| 3 * u64::from(d.size("n").div_ceil(d.size("c").max(1))),
-            subgroups: false,
+            subgroup_lanes: 0,
         },
     ]),
     cuda: OnCuda::Absent { reason: "becomes a batched library GEMM when the CUDA backend is built" },
@@ -167,7 +167,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         let batches = d.batches() as f64;
         let out = f64::from(d.size("c")) * f64::from(d.size("m")) * f64::from(d.size("p"));
         let read = f64::from(d.size("n")) * f64::from(d.size("m") + d.size("p"));
-        Cost { flop: 2.0 * batches * products(d), exp: 0.0, stores: batches * out, bytes: 4.0 * batches * (read + out) }
+        Cost { flop: 2.0 * batches * products(d), exp: 0.0, stores: batches * out, bytes: 4.0 * batches * (read + out), ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

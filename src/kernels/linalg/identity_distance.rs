@@ -50,13 +50,13 @@ static VARIANTS: &[Variant] = &[Variant {
     constants: no_constants,
     suits: always,
     grid: |_, batches| batches,
-    loads: |d| Loads {
+    loads: |d, _| Loads {
         storage: f64::from(d.size("m")).powi(2),
         workgroup: 512.0,
         ..Loads::default()
     },
     rounds: few_rounds,
-    subgroups: false,
+    subgroup_lanes: 0,
 }];
 
 /// The kernel's description.
@@ -89,6 +89,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: batches,
             stores: batches,
             bytes: 4.0 * (words + batches),
+            ..Cost::default()
         }
     },
     tolerance: Tolerance::SUMS,

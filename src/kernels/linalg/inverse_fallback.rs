@@ -86,12 +86,12 @@ static VARIANTS: &[Variant] = &[Variant {
     suits: always,
     grid: |_, batches| batches,
     // As a rule it only copies.
-    loads: |d| Loads {
+    loads: |d, _| Loads {
         storage: f64::from(d.size("m")).powi(2),
         ..Loads::default()
     },
     rounds: few_rounds,
-    subgroups: false,
+    subgroup_lanes: 0,
 }];
 
 /// Residuals just inside, just outside, not a number and far outside what is accepted, in turn.
@@ -140,6 +140,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: 0.0,
             stores: words,
             bytes: 8.0 * words,
+            ..Cost::default()
         }
     },
     tolerance: whole::SPEC.tolerance,

@@ -67,6 +67,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: batches,
             stores: batches,
             bytes: 8.0 * batches * m * m,
+            ..Cost::default()
         }
     },
     tolerance: Tolerance::SUMS,

@@ -47,14 +47,14 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/linalg/mask_weights.wgsl"),
         &[GROUP, BYTES],
         |_, batches| batches,
-        |d| Loads { storage: 2.0 * f64::from(d.size("n")), workgroup: 4096.0, ..Loads::default() },
+        |d, _| Loads { storage: 2.0 * f64::from(d.size("n")), workgroup: 4096.0, ..Loads::default() },
     ).rounds(|d| 64 + 2 * u64::from(d.size("n").div_ceil(64)))]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {
         let words = d.batches() as f64 * f64::from(d.size("n"));
-        Cost { flop: words, exp: 0.0, stores: words, bytes: 5.0 * words }
+        Cost { flop: words, exp: 0.0, stores: words, bytes: 5.0 * words, ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

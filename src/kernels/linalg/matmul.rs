@@ -101,7 +101,7 @@ fn flop(dims: &Dims) -> f64 {
     f64::from(dims.size("n")) * f64::from(inner) * f64::from(dims.size("p"))
 }
 
-fn tile_loads(dims: &Dims) -> Loads {
+fn tile_loads(dims: &Dims, _: &[u8]) -> Loads {
     Loads { storage: flop(dims) / 32.0, workgroup: flop(dims) / 4.0, ..Loads::default() }
 }
 
@@ -123,7 +123,7 @@ const fn tile(name: &'static str, constants: fn(&Dims) -> Vec<(&'static str, Con
         grid: tiles,
         loads: tile_loads,
         rounds: |d| 2 * depth_bound(d),
-        subgroups: false,
+        subgroup_lanes: 0,
     }
 }
 
@@ -178,12 +178,12 @@ const fn texture(name: &'static str, a_whole: bool, w_whole: bool) -> Variant {
         grid: |d, batches| batches * texel_tiles(d.size("n"), d.size("p")),
         loads: if w_whole {
             // Per four steps of the inner dimension: 8 texels of A and 8 of W for 8 x 8 sums.
-            |d| Loads { texture: flop(d) * 64.0 / 256.0, ..Loads::default() }
+            |d, _| Loads { texture: flop(d) * 64.0 / 256.0, ..Loads::default() }
         } else {
-            |d| Loads { texture: flop(d) * 80.0 / 256.0, ..Loads::default() }
+            |d, _| Loads { texture: flop(d) * 80.0 / 256.0, ..Loads::default() }
         },
         rounds: |d| depth_bound(d) / 4 + 1,
-        subgroups: false,
+        subgroup_lanes: 0,
     }
 }
 
@@ -195,9 +195,111 @@ fn texture_constants(d: &Dims, a_whole: bool, w_whole: bool) -> Vec<(&'static st
     ]
 }
 
+/// Whether columns waste less as tiles of 64 than of 32, which take 20 : 11 of the time.
+fn is_wide(cols: u32) -> bool {
+    20 * cols.div_ceil(64) <= 11 * cols.div_ceil(32)
+}
+
+/// Multiply-adds from which on 32 rows to a tile, a sixth faster than 16, are worth twice the time to compile them.
+const LARGE: f64 = 1e8;
+
+fn suits_broadcast(d: &Dims, params: &[u8]) -> bool {
+    suits_texture(d, params) && d.size("n") > 8 && d.size("p") > 16
+}
+
+fn suits_whole(d: &Dims, params: &[u8]) -> bool {
+    suits_broadcast(d, params) && d.size("ac") % 4 == 0 && d.size("wc") % 4 == 0
+}
+
+/// Texels as for [`texture`], but those of A by way of subgroups, for `blocks` times eight rows: rows of A and of W are whole texels,
+/// or are shifted into place.
+const fn broadcast(
+    name: &'static str,
+    vec4: &'static [&'static str],
+    constants: fn(&Dims) -> Vec<(&'static str, Constant)>,
+    suits: fn(&Dims, &[u8], &Caps) -> bool,
+    grid: fn(&Dims, u64) -> u64,
+    loads: fn(&Dims, &[u8]) -> Loads,
+) -> Variant {
+    Variant {
+        name,
+        file: "linalg/matmul_broadcast.wgsl",
+        body: include_str!("../../../shaders/linalg/matmul_broadcast.wgsl"),
+        shared: &[GROUP, TEXELS, MATMUL_EPILOGUE],
+        preferred_on: &[Driver::Llvmpipe],
+        classes: &[("a", Class::Texture), ("w", Class::Texture)],
+        vec4,
+        constants,
+        suits,
+        grid,
+        loads,
+        rounds: |d| depth_bound(d) / 4 + 1,
+        subgroup_lanes: 8,
+    }
+}
+
+fn broadcast_constants(d: &Dims, blocks: u32, a_whole: bool, w_whole: bool) -> Vec<(&'static str, Constant)> {
+    vec![
+        ("A_WHOLE", Constant::Bool(a_whole)),
+        ("W_WHOLE", Constant::Bool(w_whole)),
+        ("WIDE", Constant::Bool(is_wide(d.size("p")))),
+        ("BLOCKS", Constant::U32(blocks)),
+    ]
+}
+
+fn broadcast_grid(d: &Dims, batches: u64, blocks: u32) -> u64 {
+    let columns = if is_wide(d.size("p")) { 64 } else { 32 };
+    batches * u64::from(d.size("n").div_ceil(8 * blocks)) * u64::from(d.size("p").div_ceil(columns))
+}
+
+/// Per four steps of the inner dimension and group of eight threads: a texel of A per block and thread; of W four times one or two per
+/// thread, and one more each where they are shifted.
+fn broadcast_loads(d: &Dims, blocks: u32, w_whole: bool) -> Loads {
+    let texels = 4 * (if is_wide(d.size("p")) { 2 } else { 1 } + u32::from(!w_whole)) + blocks;
+    let rounds = depth_bound(d).div_ceil(4) as f64 * broadcast_grid(d, 1, blocks) as f64;
+    let columns = if is_wide(d.size("p")) { 64.0 } else { 32.0 };
+    Loads {
+        texture: 32.0 * f64::from(texels) * rounds,
+        padding: 2.0 * (4.0 * columns * 8.0 * f64::from(blocks) * rounds - flop(d)),
+        ..Loads::default()
+    }
+}
+
 static VARIANTS: &[Variant] = &[
     tile("tile64", |_| vec![("TILE_K", Constant::U32(16))], |_, _, caps| caps.workgroup_bytes >= 8448),
     tile("tile64_shallow", |_| vec![("TILE_K", Constant::U32(8))], |_, _, caps| caps.workgroup_bytes >= 4224),
+    broadcast(
+        "broadcast_32",
+        &["a", "w"],
+        |d| broadcast_constants(d, 4, true, true),
+        |d, params, _| suits_whole(d, params) && d.batches() as f64 * flop(d) >= LARGE,
+        |d, batches| broadcast_grid(d, batches, 4),
+        |d, _| broadcast_loads(d, 4, true),
+    ),
+    broadcast(
+        "broadcast",
+        &["a", "w"],
+        |d| broadcast_constants(d, 2, true, true),
+        |d, params, _| suits_whole(d, params),
+        |d, batches| broadcast_grid(d, batches, 2),
+        |d, _| broadcast_loads(d, 2, true),
+    ),
+    broadcast(
+        "broadcast_shift_a",
+        &["w"],
+        |d| broadcast_constants(d, 2, false, true),
+        |d, params, _| suits_broadcast(d, params) && d.size("wc") % 4 == 0,
+        |d, batches| broadcast_grid(d, batches, 2),
+        |d, _| broadcast_loads(d, 2, true),
+    ),
+    broadcast(
+        "broadcast_shift",
+        &[],
+        |d| broadcast_constants(d, 2, false, false),
+        |d, params, _| suits_broadcast(d, params),
+        |d, batches| broadcast_grid(d, batches, 2),
+        |d, _| broadcast_loads(d, 2, false),
+    ),
     texture("texture", true, true),
     texture("texture_shift_a", false, true),
     texture("texture_shift", false, false),
@@ -215,9 +317,9 @@ static VARIANTS: &[Variant] = &[
             let blocks = u64::from(d.size("n").div_ceil(4)) * u64::from(d.size("p").div_ceil(4));
             batches * blocks.div_ceil(64)
         },
-        loads: |d| Loads { storage: flop(d) / 2.0, ..Loads::default() },
+        loads: |d, _| Loads { storage: flop(d) / 2.0, ..Loads::default() },
         rounds: depth_bound,
-        subgroups: false,
+        subgroup_lanes: 0,
     },
 ];
 
@@ -262,6 +364,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: 0.0,
             stores: batches * words("n", "p"),
             bytes: 4.0 * batches * (words("ar", "ac") + words("wr", "wc") + words("n", "p")),
+            ..Cost::default()
         }
     },
     tolerance: Tolerance::SUMS,
@@ -285,12 +388,20 @@ pub static SPEC: KernelSpec = KernelSpec {
             .without(&["residual"]).shared(&["w", "bias"]),
         case("whole_texels", &[("b", 1), ("h", 2), ("ar", 50), ("ac", 52), ("wr", 52), ("wc", 100), ("n", 50), ("p", 100)], Params::default_bytes)
             .without(&["residual", "bias"]),
+        case("large_tiles", &[("b", 1), ("h", 1), ("ar", 1033), ("ac", 388), ("wr", 388), ("wc", 260), ("n", 1033), ("p", 260)], Params::default_bytes)
+            .without(&["residual"]),
         case("narrow", &[("b", 1), ("h", 2), ("ar", 50), ("ac", 49), ("wr", 49), ("wc", 32), ("n", 50), ("p", 32)], Params::default_bytes),
         case("large_values", &[("b", 1), ("h", 1), ("ar", 20), ("ac", 40), ("wr", 40), ("wc", 20), ("n", 20), ("p", 20)], Params::default_bytes)
             .without(&["residual", "bias"]).filled(&[("a", Fill::Uniform(-1e18, 1e18)), ("w", Fill::Uniform(-1e18, 1e18))]),
         case("square_256", &[("b", 1), ("h", 1), ("ar", 256), ("ac", 256), ("wr", 256), ("wc", 256), ("n", 256), ("p", 256)], Params::default_bytes)
             .without(&["residual", "bias"]).for_bench(),
         case("features_4096", &[("b", 1), ("h", 8), ("ar", 4096), ("ac", 49), ("wr", 49), ("wc", 32), ("n", 4096), ("p", 32)], Params::default_bytes)
+            .without(&["residual", "bias"]).for_bench(),
+        case("square_512", &[("b", 1), ("h", 1), ("ar", 512), ("ac", 512), ("wr", 512), ("wc", 512), ("n", 512), ("p", 512)], Params::default_bytes)
+            .without(&["residual", "bias"]).for_bench(),
+        case("square_1024", &[("b", 1), ("h", 1), ("ar", 1024), ("ac", 1024), ("wr", 1024), ("wc", 1024), ("n", 1024), ("p", 1024)], Params::default_bytes)
+            .without(&["residual", "bias"]).for_bench(),
+        case("batch_8x196", &[("b", 1), ("h", 8), ("ar", 196), ("ac", 196), ("wr", 196), ("wc", 196), ("n", 196), ("p", 196)], Params::default_bytes)
             .without(&["residual", "bias"]).for_bench(),
         case("batch_64x49", &[("b", 1), ("h", 64), ("ar", 49), ("ac", 49), ("wr", 49), ("wc", 49), ("n", 49), ("p", 49)], Params::default_bytes)
             .without(&["residual", "bias"]).for_bench(),

@@ -549,6 +549,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: 0.0,
             stores: batches * m * m,
             bytes: 8.0 * batches * m * m,
+            ..Cost::default()
         }
     },
     tolerance: Tolerance {

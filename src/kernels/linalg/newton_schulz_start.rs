@@ -82,13 +82,13 @@ static VARIANTS: &[Variant] = &[Variant {
     constants: no_constants,
     suits: always,
     grid: |_, batches| batches,
-    loads: |d| Loads {
+    loads: |d, _| Loads {
         storage: 2.0 * f64::from(d.size("m")).powi(2),
         workgroup: 3072.0,
         ..Loads::default()
     },
     rounds: few_rounds,
-    subgroups: false,
+    subgroup_lanes: 0,
 }];
 
 macro_rules! mode {
@@ -136,6 +136,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: 0.0,
             stores: 2.0 * batches * s,
             bytes: 4.0 * batches * (a + 2.0 * s),
+            ..Cost::default()
         }
     },
     tolerance: Tolerance::SUMS,

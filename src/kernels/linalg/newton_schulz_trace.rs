@@ -132,6 +132,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: batches * t,
             stores: batches * t,
             bytes: 4.0 * batches * m * m,
+            ..Cost::default()
         }
     },
     tolerance: Tolerance {

@@ -130,7 +130,7 @@ static VARIANTS: &[Variant] = &[Variant {
     },
     suits: |d, _, caps| fits(d.size("m"), caps),
     grid: |_, batches| batches,
-    loads: |d| {
+    loads: |d, _| {
         let m = f64::from(d.size("m"));
         // Ten steps: five words for four multiply-adds of AX, twelve for 32 of the other product.
         Loads {
@@ -140,7 +140,7 @@ static VARIANTS: &[Variant] = &[Variant {
         }
     },
     rounds: few_rounds,
-    subgroups: false,
+    subgroup_lanes: 0,
 }];
 
 const SPREAD: &[(&str, Fill)] = &[("a", Fill::Made(whole::data::spread))];
@@ -197,6 +197,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: 0.0,
             stores: batches * m * m,
             bytes: 8.0 * batches * m * m,
+            ..Cost::default()
         }
     },
     tolerance: whole::SPEC.tolerance,

@@ -35,7 +35,7 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> crate::Result<()> {
     Ok(())
 }
 
-fn loads(dims: &Dims) -> Loads {
+fn loads(dims: &Dims, _: &[u8]) -> Loads {
     Loads {
         storage: f64::from(dims.size("n")),
         workgroup: 128.0,
@@ -43,7 +43,7 @@ fn loads(dims: &Dims) -> Loads {
     }
 }
 
-const fn variant(name: &'static str, file: &'static str, body: &'static str, subgroups: bool) -> Variant {
+const fn variant(name: &'static str, file: &'static str, body: &'static str, subgroup_lanes: u32) -> Variant {
     Variant {
         name,
         file,
@@ -51,7 +51,7 @@ const fn variant(name: &'static str, file: &'static str, body: &'static str, sub
         shared: &[GROUP],
         // The tree is the default everywhere: a row's sum costs its loads, and subgroup operations differ most between
         // drivers.
-        preferred_on: if subgroups {
+        preferred_on: if subgroup_lanes > 0 {
             &[]
         } else {
             &[Driver::Gpu, Driver::Llvmpipe, Driver::SwiftShader]
@@ -63,7 +63,7 @@ const fn variant(name: &'static str, file: &'static str, body: &'static str, sub
         grid: |_, batches| batches,
         loads,
         rounds: |d| 64 + u64::from(d.size("n").div_ceil(256)),
-        subgroups,
+        subgroup_lanes,
     }
 }
 
@@ -72,13 +72,13 @@ static VARIANTS: &[Variant] = &[
         "workgroup",
         "linalg/reduce_sum_workgroup.wgsl",
         include_str!("../../../shaders/linalg/reduce_sum_workgroup.wgsl"),
-        false,
+        0,
     ),
     variant(
         "subgroup",
         "linalg/reduce_sum_subgroup.wgsl",
         include_str!("../../../shaders/linalg/reduce_sum_subgroup.wgsl"),
-        true,
+        1,
     ),
 ];
 
@@ -118,6 +118,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: 0.0,
             stores: d.batches() as f64,
             bytes: 4.0 * (n + d.batches() as f64),
+            ..Cost::default()
         }
     },
     tolerance: Tolerance::SUMS,

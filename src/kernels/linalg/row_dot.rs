@@ -56,14 +56,14 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/linalg/row_dot.wgsl"),
         &[GROUP],
         |d, batches| batches * u64::from(d.size("n").div_ceil(64)),
-        |d| Loads { storage: 2.0 * f64::from(d.size("n")) * f64::from(d.size("m")), ..Loads::default() },
+        |d, _| Loads { storage: 2.0 * f64::from(d.size("n")) * f64::from(d.size("m")), ..Loads::default() },
     ).rounds(|d| u64::from(d.size("m")))]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
     reference: reference!(reference),
     window: by_rows,
     cost: |d, _| {
         let words = d.batches() as f64 * f64::from(d.size("n")) * f64::from(d.size("m"));
-        Cost { flop: 2.0 * words, exp: 0.0, stores: words / f64::from(d.size("m").max(1)), bytes: 8.0 * words }
+        Cost { flop: 2.0 * words, exp: 0.0, stores: words / f64::from(d.size("m").max(1)), bytes: 8.0 * words, ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

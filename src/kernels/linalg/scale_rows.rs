@@ -66,9 +66,9 @@ static VARIANTS: &[Variant] = &[Variant {
     constants: no_constants,
     suits: always,
     grid: |d, batches| batches * (u64::from(d.size("r")) * u64::from(d.size("c"))).div_ceil(64),
-    loads: |d| Loads { storage: 2.0 * words(d), ..Loads::default() },
+    loads: |d, _| Loads { storage: 2.0 * words(d), ..Loads::default() },
     rounds: few_rounds,
-    subgroups: false,
+    subgroup_lanes: 0,
 }];
 
 const fn sizes(r: u32, c: u32, w: u32) -> [(&'static str, u32); 5] {
@@ -96,7 +96,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     window: |_, _| vec![("r", 1)],
     cost: |d, _| {
         let words = d.batches() as f64 * words(d);
-        Cost { flop: words, exp: 0.0, stores: words, bytes: 8.0 * words }
+        Cost { flop: words, exp: 0.0, stores: words, bytes: 8.0 * words, ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

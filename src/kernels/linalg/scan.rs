@@ -48,7 +48,7 @@ static VARIANTS: &[Variant] = &[Variant {
     constants: no_constants,
     suits: always,
     grid: |_, batches| batches,
-    loads: |d| {
+    loads: |d, _| {
         let n = f64::from(d.size("n"));
         // Six levels of two words for each thread's four elements, and the two totals.
         Loads {
@@ -58,7 +58,7 @@ static VARIANTS: &[Variant] = &[Variant {
         }
     },
     rounds: few_rounds,
-    subgroups: false,
+    subgroup_lanes: 0,
 }];
 
 fn counting(dims: &Dims) -> HostData {
@@ -96,6 +96,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: 0.0,
             stores: n,
             bytes: 8.0 * n,
+            ..Cost::default()
         }
     },
     tolerance: Tolerance::SUMS,

@@ -51,7 +51,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/linalg/sum_chunks.wgsl"),
         &[GROUP],
         |d, batches| batches * u64::from(d.size("m").div_ceil(64)),
-        |d| Loads { storage: f64::from(d.size("c")) * f64::from(d.size("m")), ..Loads::default() },
+        |d, _| Loads { storage: f64::from(d.size("c")) * f64::from(d.size("m")), ..Loads::default() },
     ).rounds(|d| u64::from(d.size("c")))]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
     reference: reference!(reference),
@@ -59,7 +59,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     cost: |d, _| {
         let words = d.batches() as f64 * f64::from(d.size("c")) * f64::from(d.size("m"));
         let out = d.batches() as f64 * f64::from(d.size("m"));
-        Cost { flop: words, exp: 0.0, stores: out, bytes: 4.0 * (words + out) }
+        Cost { flop: words, exp: 0.0, stores: out, bytes: 4.0 * (words + out), ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

@@ -41,13 +41,13 @@ static VARIANTS: &[Variant] = &[
         grid: |d, batches| {
             batches * u64::from(d.size("n").div_ceil(32)) * u64::from(d.size("m").div_ceil(32))
         },
-        loads: |d| Loads {
+        loads: |d, _| Loads {
             storage: words(d),
             workgroup: words(d),
             ..Loads::default()
         },
         rounds: few_rounds,
-        subgroups: false,
+        subgroup_lanes: 0,
     },
     Variant {
         name: "plain",
@@ -60,12 +60,12 @@ static VARIANTS: &[Variant] = &[
         constants: no_constants,
         suits: always,
         grid: |d, batches| batches * (u64::from(d.size("n")) * u64::from(d.size("m"))).div_ceil(64),
-        loads: |d| Loads {
+        loads: |d, _| Loads {
             storage: words(d),
             ..Loads::default()
         },
         rounds: few_rounds,
-        subgroups: false,
+        subgroup_lanes: 0,
     },
 ];
 
@@ -96,6 +96,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: 0.0,
             stores: words,
             bytes: 8.0 * words,
+            ..Cost::default()
         }
     },
     tolerance: Tolerance::EXACT,

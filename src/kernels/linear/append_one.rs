@@ -50,14 +50,14 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/linear/append_one.wgsl"),
         &[GROUP, BYTES],
         |d, batches| batches * (u64::from(d.size("n")) * u64::from(d.size("p"))).div_ceil(64),
-        |d| Loads { storage: f64::from(d.size("n")) * f64::from(d.size("p")), ..Loads::default() },
+        |d, _| Loads { storage: f64::from(d.size("n")) * f64::from(d.size("p")), ..Loads::default() },
     )]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
     reference: reference!(reference),
     window: by_rows,
     cost: |d, _| {
         let words = d.batches() as f64 * f64::from(d.size("n")) * f64::from(d.size("p"));
-        Cost { flop: 0.0, exp: 0.0, stores: words, bytes: 8.0 * words }
+        Cost { flop: 0.0, exp: 0.0, stores: words, bytes: 8.0 * words, ..Cost::default() }
     },
     tolerance: Tolerance::EXACT,
     cases: &[

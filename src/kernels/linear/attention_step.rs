@@ -94,7 +94,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/linear/attention_step.wgsl"),
         &[GROUP, BYTES],
         |_, batches| batches,
-        |d| Loads { storage: 4.0 * products(d), ..Loads::default() },
+        |d, _| Loads { storage: 4.0 * products(d), ..Loads::default() },
     )
     .rounds(|d| {
         let columns = u64::from(d.size("w").div_ceil(64));
@@ -107,7 +107,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         let batches = d.batches() as f64;
         let state = f64::from(d.size("r")) * f64::from(d.size("w"));
         let tokens = f64::from(d.size("n")) * f64::from(2 * d.size("r") + 2 * d.size("e"));
-        Cost { flop: 4.0 * batches * products(d), exp: 0.0, stores: batches * (state + tokens / 4.0), bytes: 4.0 * batches * (2.0 * state + tokens) }
+        Cost { flop: 4.0 * batches * products(d), exp: 0.0, stores: batches * (state + tokens / 4.0), bytes: 4.0 * batches * (2.0 * state + tokens), ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

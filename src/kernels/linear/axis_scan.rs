@@ -70,7 +70,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/linear/axis_scan.wgsl"),
         &[GROUP],
         |d, batches| batches * (u64::from(d.size("o")) * u64::from(d.size("m"))).div_ceil(64),
-        |d| Loads { storage: 3.0 * words(d), ..Loads::default() },
+        |d, _| Loads { storage: 3.0 * words(d), ..Loads::default() },
     )
     .rounds(|d| 2 * u64::from(d.size("n")))]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
@@ -78,7 +78,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     window: |_, _| vec![("o", 1)],
     cost: |d, _| {
         let words = d.batches() as f64 * words(d);
-        Cost { flop: 5.0 * words, exp: 0.0, stores: words, bytes: 8.0 * words }
+        Cost { flop: 5.0 * words, exp: 0.0, stores: words, bytes: 8.0 * words, ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

@@ -302,7 +302,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         let (batches, sides) = (d.batches() as f64, f64::from(1 + Params::from_bytes(params).two_sided));
         // Pairs of 32-token chunks, states made and read.
         let products = n * (32.0 * (r + e + 1.0) + 2.0 * sides * r * (e + 1.0));
-        Cost { flop: 2.0 * batches * products, exp: 0.0, stores: batches * n * e, bytes: 4.0 * batches * n * (2.0 * r + 2.0 * e) }
+        Cost { flop: 2.0 * batches * products, exp: 0.0, stores: batches * n * e, bytes: 4.0 * batches * n * (2.0 * r + 2.0 * e), ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

@@ -125,9 +125,9 @@ const fn tile(name: &'static str, columns: u32) -> Variant {
             32 => |d, batches| groups(d, batches, 64, 32),
             _ => |d, batches| groups(d, batches, 64, 64),
         },
-        loads: |d| Loads { storage: products(d) / 32.0, workgroup: products(d) / 3.0, ..Loads::default() },
+        loads: |d, _| Loads { storage: products(d) / 32.0, workgroup: products(d) / 3.0, ..Loads::default() },
         rounds: |d| (chunk_rows(d).div_ceil(32) + 2) * (70 + 20 * u64::from(d.size("r").div_ceil(16))),
-        subgroups: false,
+        subgroup_lanes: 0,
     }
 }
 
@@ -151,9 +151,9 @@ static VARIANTS: &[Variant] = &[
             whole("r") && whole("e") && whole_groups(d, params, 32)
         },
         grid: |d, batches| groups(d, batches, 32, 32),
-        loads: |d| Loads { texture: products(d) / 4.0 * f64::from(d.size("e").div_ceil(32)), ..Loads::default() },
+        loads: |d, _| Loads { texture: products(d) / 4.0 * f64::from(d.size("e").div_ceil(32)), ..Loads::default() },
         rounds: |d| 2 * chunk_rows(d) * (1 + u64::from((d.size("r") / 4).saturating_sub(8))) + 3 * u64::from(d.size("r")),
-        subgroups: false,
+        subgroup_lanes: 0,
     },
     Variant {
         name: "plain",
@@ -166,9 +166,9 @@ static VARIANTS: &[Variant] = &[
         constants: no_constants,
         suits: always,
         grid: |d, batches| batches * u64::from(d.size("n").div_ceil(64)) * u64::from(d.size("e").div_ceil(32).max(1)),
-        loads: |d| Loads { storage: 2.0 * products(d), ..Loads::default() },
+        loads: |d, _| Loads { storage: 2.0 * products(d), ..Loads::default() },
         rounds: |d| (chunk_rows(d) + 2 * u64::from(d.size("r"))) * (u64::from(d.size("r")) + 9),
-        subgroups: false,
+        subgroup_lanes: 0,
     },
 ];
 
@@ -223,6 +223,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: 0.0,
             stores: batches * n * p,
             bytes: 4.0 * batches * (n * (2.0 * r + e + p) + c * s),
+            ..Cost::default()
         }
     },
     tolerance: Tolerance::SUMS,

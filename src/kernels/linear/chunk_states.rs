@@ -92,9 +92,9 @@ static VARIANTS: &[Variant] = &[
         constants: no_constants,
         suits: |d, _, caps| caps.workgroup_bytes >= 8192 && d.size("e") > 0,
         grid: |d, batches| blocks(d, batches, 32, 32),
-        loads: |d| Loads { storage: products(d) / 16.0, workgroup: products(d) / 2.0, ..Loads::default() },
+        loads: |d, _| Loads { storage: products(d) / 16.0, workgroup: products(d) / 2.0, ..Loads::default() },
         rounds: |d| 6 * chunk_rows(d),
-        subgroups: false,
+        subgroup_lanes: 0,
     },
     Variant {
         name: "texture",
@@ -108,9 +108,9 @@ static VARIANTS: &[Variant] = &[
         suits: |d, _, _| d.size("r") % 4 == 0 && d.size("e") % 4 == 0 && d.size("r") > 0 && d.size("e") > 0,
         grid: |d, batches| batches * u64::from(d.size("c")) * (sides(d) as u64) * texel_tiles(d.size("r"), d.size("e")),
         // Per key: 2 texels of K and 2 of V for 8 x 8 sums.
-        loads: |d| Loads { texture: products(d) / 4.0, ..Loads::default() },
+        loads: |d, _| Loads { texture: products(d) / 4.0, ..Loads::default() },
         rounds: chunk_rows,
-        subgroups: false,
+        subgroup_lanes: 0,
     },
     Variant {
         name: "plain",
@@ -126,9 +126,9 @@ static VARIANTS: &[Variant] = &[
             let blocks = u64::from(d.size("r").div_ceil(4)) * u64::from((d.size("e") + 1).div_ceil(4));
             batches * u64::from(d.size("c")) * (sides(d) as u64) * blocks.div_ceil(64)
         },
-        loads: |d| Loads { storage: products(d) / 2.0, ..Loads::default() },
+        loads: |d, _| Loads { storage: products(d) / 2.0, ..Loads::default() },
         rounds: |d| 6 * chunk_rows(d),
-        subgroups: false,
+        subgroup_lanes: 0,
     },
 ];
 
@@ -210,7 +210,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         let batches = d.batches() as f64;
         let out = f64::from(d.size("c")) * f64::from(d.size("s"));
         let read = f64::from(d.size("n")) * f64::from(d.size("r") + d.size("e"));
-        Cost { flop: 2.0 * batches * products(d), exp: 0.0, stores: batches * out, bytes: 4.0 * batches * (read + out) }
+        Cost { flop: 2.0 * batches * products(d), exp: 0.0, stores: batches * out, bytes: 4.0 * batches * (read + out), ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

@@ -69,7 +69,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/linear/contract_rows.wgsl"),
         &[GROUP],
         |d, batches| batches * (u64::from(d.size("n")) * u64::from(d.size("p"))).div_ceil(64),
-        |d| Loads { storage: 2.0 * f64::from(d.size("n")) * f64::from(d.size("s")), ..Loads::default() },
+        |d, _| Loads { storage: 2.0 * f64::from(d.size("n")) * f64::from(d.size("s")), ..Loads::default() },
     )
     .rounds(|d| u64::from(d.size("s") / d.size("p").max(1)))]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
@@ -78,7 +78,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     cost: |d, _| {
         let [n, s, p] = ["n", "s", "p"].map(|name| f64::from(d.size(name)));
         let batches = d.batches() as f64;
-        Cost { flop: 2.0 * batches * n * s, exp: 0.0, stores: batches * n * p, bytes: 4.0 * batches * n * (s + p) }
+        Cost { flop: 2.0 * batches * n * s, exp: 0.0, stores: batches * n * p, bytes: 4.0 * batches * n * (s + p), ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

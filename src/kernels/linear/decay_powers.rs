@@ -41,14 +41,14 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/linear/decay_powers.wgsl"),
         &[GROUP],
         |d, _| (u64::from(d.size("heads")) * u64::from(d.size("t"))).div_ceil(64),
-        |d| Loads { storage: f64::from(d.size("heads")) * f64::from(d.size("t")), ..Loads::default() },
+        |d, _| Loads { storage: f64::from(d.size("heads")) * f64::from(d.size("t")), ..Loads::default() },
     )]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {
         let powers = f64::from(d.size("heads")) * f64::from(d.size("t"));
-        Cost { flop: 200.0 * powers, exp: 0.0, stores: powers, bytes: 4.0 * (powers + f64::from(d.size("heads"))) }
+        Cost { flop: 200.0 * powers, exp: 0.0, stores: powers, bytes: 4.0 * (powers + f64::from(d.size("heads"))), ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

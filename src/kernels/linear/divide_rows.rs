@@ -63,14 +63,14 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/linear/divide_rows.wgsl"),
         &[GROUP, BYTES],
         |d, batches| batches * (u64::from(d.size("n")) * u64::from(d.size("p"))).div_ceil(64),
-        |d| Loads { storage: 2.0 * f64::from(d.size("n")) * f64::from(d.size("p")), ..Loads::default() },
+        |d, _| Loads { storage: 2.0 * f64::from(d.size("n")) * f64::from(d.size("p")), ..Loads::default() },
     )]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
     reference: reference!(reference),
     window: by_rows,
     cost: |d, _| {
         let words = d.batches() as f64 * f64::from(d.size("n")) * f64::from(d.size("p"));
-        Cost { flop: words, exp: 0.0, stores: words, bytes: 8.0 * words }
+        Cost { flop: words, exp: 0.0, stores: words, bytes: 8.0 * words, ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

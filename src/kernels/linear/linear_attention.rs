@@ -125,6 +125,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: 0.0,
             stores: batches * n * e,
             bytes: 4.0 * batches * ((n + m) * r + (n + m) * e),
+            ..Cost::default()
         }
     },
     tolerance: Tolerance::SUMS,

@@ -96,9 +96,9 @@ static VARIANTS: &[Variant] = &[
             d.size("s") > 0 && d.size("s").is_multiple_of(4 * sides)
         },
         grid: |d, batches| batches * u64::from((d.size("s") / 4).div_ceil(8)),
-        loads: |d| Loads { texture: words(d), ..Loads::default() },
+        loads: |d, _| Loads { texture: words(d), ..Loads::default() },
         rounds: |d| u64::from(d.size("c")),
-        subgroups: false,
+        subgroup_lanes: 0,
     },
     Variant {
         name: "plain",
@@ -111,9 +111,9 @@ static VARIANTS: &[Variant] = &[
         constants: no_constants,
         suits: always,
         grid: |d, batches| batches * u64::from(d.size("s").div_ceil(64)),
-        loads: |d| Loads { storage: words(d), ..Loads::default() },
+        loads: |d, _| Loads { storage: words(d), ..Loads::default() },
         rounds: |d| u64::from(d.size("c")),
-        subgroups: false,
+        subgroup_lanes: 0,
     },
 ];
 
@@ -148,7 +148,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     window: whole_heads,
     cost: |d, _| {
         let words = d.batches() as f64 * words(d);
-        Cost { flop: 2.0 * words, exp: 0.0, stores: words, bytes: 8.0 * words }
+        Cost { flop: 2.0 * words, exp: 0.0, stores: words, bytes: 8.0 * words, ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

@@ -261,7 +261,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         let [n, r, e] = ["n", "r", "e"].map(|name| f64::from(d.size(name)));
         let batches = d.batches() as f64;
         let channels = n * r * (e + 1.0);
-        Cost { flop: 15.0 * batches * channels, exp: 0.0, stores: 4.0 * batches * channels, bytes: 4.0 * batches * n * (2.0 * r + 2.0 * e) }
+        Cost { flop: 15.0 * batches * channels, exp: 0.0, stores: 4.0 * batches * channels, bytes: 4.0 * batches * n * (2.0 * r + 2.0 * e), ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

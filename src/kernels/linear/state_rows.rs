@@ -84,9 +84,9 @@ pub static SPEC: KernelSpec = KernelSpec {
             constants: |d| vec![("WIDTH", Constant::U32((d.size("e") / 4).min(8)))],
             suits: |d, _, _| whole_texels(d),
             grid: |d, batches| groups(d, batches, 32),
-            loads: |d| Loads { texture: products(d) / 4.0, ..Loads::default() },
+            loads: |d, _| Loads { texture: products(d) / 4.0, ..Loads::default() },
             rounds: |d| 2 * u64::from(d.size("r")),
-            subgroups: false,
+            subgroup_lanes: 0,
         },
         Variant {
             name: "plain",
@@ -99,9 +99,9 @@ pub static SPEC: KernelSpec = KernelSpec {
             constants: no_constants,
             suits: always,
             grid: |d, batches| groups(d, batches, 64),
-            loads: |d| Loads { storage: 2.0 * products(d), ..Loads::default() },
+            loads: |d, _| Loads { storage: 2.0 * products(d), ..Loads::default() },
             rounds: |d| 33 * u64::from(d.size("r")) + 64,
-            subgroups: false,
+            subgroup_lanes: 0,
         },
     ]),
     cuda: OnCuda::Absent { reason: "becomes the epilogue of a library GEMM when the CUDA backend is built" },
@@ -110,7 +110,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     cost: |d, _| {
         let batches = d.batches() as f64;
         let [n, r, e, s] = ["n", "r", "e", "s"].map(|name| f64::from(d.size(name)));
-        Cost { flop: 2.0 * batches * products(d), exp: 0.0, stores: batches * n * e, bytes: 4.0 * batches * (n * (r + e) + s) }
+        Cost { flop: 2.0 * batches * products(d), exp: 0.0, stores: batches * n * e, bytes: 4.0 * batches * (n * (r + e) + s), ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

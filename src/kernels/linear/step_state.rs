@@ -44,14 +44,14 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/linear/step_state.wgsl"),
         &[GROUP],
         |d, batches| batches * (u64::from(d.size("r")) * u64::from(d.size("w"))).div_ceil(64),
-        |d| Loads { storage: f64::from(d.size("r")) * f64::from(d.size("w")), ..Loads::default() },
+        |d, _| Loads { storage: f64::from(d.size("r")) * f64::from(d.size("w")), ..Loads::default() },
     )]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {
         let words = d.batches() as f64 * f64::from(d.size("r")) * f64::from(d.size("w"));
-        Cost { flop: 0.0, exp: 0.0, stores: words, bytes: 8.0 * words }
+        Cost { flop: 0.0, exp: 0.0, stores: words, bytes: 8.0 * words, ..Cost::default() }
     },
     tolerance: Tolerance::EXACT,
     cases: &[

@@ -81,14 +81,14 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/mask/choose_rows.wgsl"),
         &[GROUP],
         |d, batches| batches * (u64::from(d.size("n")) * u64::from(d.size("e"))).div_ceil(64),
-        |d| Loads { storage: 3.0 * words(d), ..Loads::default() },
+        |d, _| Loads { storage: 3.0 * words(d), ..Loads::default() },
     )]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
     reference: reference!(reference),
     window: by_rows,
     cost: |d, _| {
         let words = d.batches() as f64 * words(d);
-        Cost { flop: words, exp: 0.0, stores: words, bytes: 12.0 * words }
+        Cost { flop: words, exp: 0.0, stores: words, bytes: 12.0 * words, ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

@@ -107,14 +107,14 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/mask/circulant_embed.wgsl"),
         &[GROUP],
         |d, _| (u64::from(d.size("g")) * u64::from(d.size("f"))).div_ceil(64),
-        |d| Loads { storage: f64::from(d.size("g")) * f64::from(d.size("t")), ..Loads::default() },
+        |d, _| Loads { storage: f64::from(d.size("g")) * f64::from(d.size("t")), ..Loads::default() },
     )]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {
         let [g, t, f] = ["g", "t", "f"].map(|x| f64::from(d.size(x)));
-        Cost { flop: 0.0, exp: 0.0, stores: 2.0 * g * f, bytes: 4.0 * g * (t + 2.0 * f) }
+        Cost { flop: 0.0, exp: 0.0, stores: 2.0 * g * f, bytes: 4.0 * g * (t + 2.0 * f), ..Cost::default() }
     },
     tolerance: Tolerance::EXACT,
     cases: &[

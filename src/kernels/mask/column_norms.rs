@@ -87,7 +87,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/mask/column_norms.wgsl"),
         &[GROUP],
         |d, batches| batches * u64::from(d.size("c")) * u64::from(d.size("r").div_ceil(64)),
-        |d| Loads { storage: 2.0 * f64::from(d.size("n")) * f64::from(d.size("r")), ..Loads::default() },
+        |d, _| Loads { storage: 2.0 * f64::from(d.size("n")) * f64::from(d.size("r")), ..Loads::default() },
     )
     .rounds(|d| u64::from(d.size("n").div_ceil(d.size("c").max(1))) * 4)]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
@@ -96,7 +96,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     cost: |d, _| {
         let words = d.batches() as f64 * f64::from(d.size("n")) * f64::from(d.size("r"));
         let out = d.batches() as f64 * f64::from(d.size("c")) * f64::from(d.size("r"));
-        Cost { flop: 3.0 * words, exp: 0.0, stores: out, bytes: 4.0 * (words + out) }
+        Cost { flop: 3.0 * words, exp: 0.0, stores: out, bytes: 4.0 * (words + out), ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

@@ -59,14 +59,14 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/mask/count_flags.wgsl"),
         &[GROUP],
         |d, _| u64::from(d.size("parts")),
-        |d| Loads { storage: f64::from(d.size("total")).max(1.0), ..Loads::default() },
+        |d, _| Loads { storage: f64::from(d.size("total")).max(1.0), ..Loads::default() },
     )]),
     cuda: OnCuda::Absent { reason: "one block per part when the CUDA backend is built" },
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {
         let (total, parts) = (f64::from(d.size("total")), f64::from(d.size("parts")));
-        Cost { flop: total, exp: 0.0, stores: parts, bytes: 4.0 * (total + parts) }
+        Cost { flop: total, exp: 0.0, stores: parts, bytes: 4.0 * (total + parts), ..Cost::default() }
     },
     tolerance: Tolerance::EXACT,
     cases: &[

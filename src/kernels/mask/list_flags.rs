@@ -111,7 +111,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/mask/list_flags.wgsl"),
         &[GROUP],
         |d, _| u64::from(d.size("parts")),
-        |d| {
+        |d, _| {
             let (total, parts) = (f64::from(d.size("total")), f64::from(d.size("parts")));
             Loads { storage: 2.0 * total + parts * parts, workgroup: parts * 2048.0, ..Loads::default() }
         },
@@ -123,7 +123,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     cost: |d, _| {
         let total = f64::from(d.size("total"));
         let stores = total + f64::from(d.size("w")) + 4.0;
-        Cost { flop: 2.0 * total, exp: 0.0, stores, bytes: 4.0 * (total + stores) }
+        Cost { flop: 2.0 * total, exp: 0.0, stores, bytes: 4.0 * (total + stores), ..Cost::default() }
     },
     tolerance: Tolerance::EXACT,
     cases: &[

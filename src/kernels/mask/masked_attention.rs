@@ -297,6 +297,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: 0.0,
             stores: batches * n * e,
             bytes: 4.0 * batches * n * 2.0 * (r + e),
+            ..Cost::default()
         }
     },
     tolerance: Tolerance {

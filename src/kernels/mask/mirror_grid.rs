@@ -78,7 +78,7 @@ fn numbers(d: &Dims) -> u64 {
     u64::from(d.size("m")) * u64::from(d.size("c"))
 }
 
-fn loads(d: &Dims) -> Loads {
+fn loads(d: &Dims, _: &[u8]) -> Loads {
     Loads { storage: numbers(d) as f64, ..Loads::default() }
 }
 
@@ -130,7 +130,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     cost: |d, _| {
         let stores = d.batches() as f64 * numbers(d) as f64;
         let read = d.batches() as f64 * f64::from(d.size("n").min(d.size("m"))) * f64::from(d.size("c"));
-        Cost { flop: 0.0, exp: 0.0, stores, bytes: 4.0 * (stores + read) }
+        Cost { flop: 0.0, exp: 0.0, stores, bytes: 4.0 * (stores + read), ..Cost::default() }
     },
     tolerance: Tolerance::EXACT,
     cases: &[

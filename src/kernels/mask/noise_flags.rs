@@ -107,7 +107,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/mask/noise_flags.wgsl"),
         &[GROUP],
         |d, batches| batches * u64::from(d.size("n").div_ceil(64)),
-        |d| Loads {
+        |d, _| Loads {
             storage: f64::from(d.size("n")) * (2.0 * f64::from(d.size("r")) + 1.0),
             ..Loads::default()
         },
@@ -119,7 +119,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     cost: |d, _| {
         let rows = d.batches() as f64 * f64::from(d.size("n"));
         let r = f64::from(d.size("r"));
-        Cost { flop: rows * (2.0 * r + 4.0), exp: 0.0, stores: rows, bytes: 4.0 * rows * (r + 2.0) }
+        Cost { flop: rows * (2.0 * r + 4.0), exp: 0.0, stores: rows, bytes: 4.0 * rows * (r + 2.0), ..Cost::default() }
     },
     tolerance: Tolerance::EXACT,
     cases: &[

@@ -115,7 +115,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     window: whole_heads,
     cost: |d, _| {
         let (rows, r) = (rows(d) as f64, f64::from(d.size("r")));
-        Cost { flop: rows * (2.0 * r + 8.0), exp: 0.0, stores: 3.0 * rows, bytes: 4.0 * rows * (r + 6.0) }
+        Cost { flop: rows * (2.0 * r + 8.0), exp: 0.0, stores: 3.0 * rows, bytes: 4.0 * rows * (r + 6.0), ..Cost::default() }
     },
     tolerance: Tolerance::EXACT,
     cases: &[

@@ -75,12 +75,12 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/mask/pack_rows.wgsl"),
         &[GROUP, BYTES],
         |d, _| (words(d) as u64).div_ceil(64),
-        |d| Loads { storage: 2.0 * words(d), ..Loads::default() },
+        |d, _| Loads { storage: 2.0 * words(d), ..Loads::default() },
     )]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
     reference: reference!(reference),
     window: whole_heads,
-    cost: |d, _| Cost { flop: 0.0, exp: 0.0, stores: words(d), bytes: 8.0 * words(d) },
+    cost: |d, _| Cost { flop: 0.0, exp: 0.0, stores: words(d), bytes: 8.0 * words(d), ..Cost::default() },
     tolerance: Tolerance::EXACT,
     cases: &[
         Case::new("smallest", &[("a", 1), ("d", 1), ("n", 1), ("c", 1), ("s", 1), ("m", 1)], Vec::new)

@@ -167,7 +167,7 @@ mod tests {
             storage_alignment: 256,
             groups: 65_535,
             loop_rounds: u64::MAX,
-            subgroups: false,
+            subgroup_lanes: 0,
             memory_budget: 1 << 30,
         }
     }

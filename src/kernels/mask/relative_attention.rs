@@ -50,9 +50,9 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     Ok(())
 }
 
-/// Pairs of one head if all were visited: what variants without the parameters can say.
-fn all_pairs(dims: &Dims) -> f64 {
-    f64::from(dims.size("n")) * f64::from(dims.size("n"))
+/// Pairs that the variants visit in one head.
+fn visited(dims: &Dims, params: &[u8]) -> f64 {
+    Grid::of(dims, &Params::from_bytes(params)).pairs()
 }
 
 fn slices(dims: &Dims, columns: u32) -> f64 {
@@ -85,6 +85,7 @@ fn cost(dims: &Dims, params: &[u8]) -> Cost {
         exp: 0.0,
         stores: batches * n * p,
         bytes: 4.0 * batches * n * (2.0 * r + e + p),
+        ..Cost::default()
     }
 }
 
@@ -100,18 +101,18 @@ static VARIANTS: &[Variant] = &[
         constants: no_constants,
         suits: |_, _, caps| caps.workgroup_bytes >= 14_336,
         grid: |d, batches| groups(d, batches, 64, 64),
-        loads: |d| {
+        loads: |d, params| {
             let (depth, columns) = (f64::from(d.size("r")), f64::from(d.size("e")));
             Loads {
-                storage: all_pairs(d)
+                storage: visited(d, params)
                     * (slices(d, 64) * (depth * (1.0 / 64.0 + 1.0 / 32.0) + 1.0) + columns / 64.0),
-                workgroup: all_pairs(d)
+                workgroup: visited(d, params)
                     * (slices(d, 64) * (depth * 12.0 / 32.0 + 1.0) + columns * 16.0 / 64.0),
                 ..Loads::default()
             }
         },
         rounds: |d| u64::from(d.size("n").div_ceil(32)) * (66 + 22 * u64::from(d.size("r").div_ceil(16))),
-        subgroups: false,
+        subgroup_lanes: 0,
     },
     Variant {
         name: "texture",
@@ -132,13 +133,13 @@ static VARIANTS: &[Variant] = &[
             whole("r") && whole("e") && (loops_fit(d, p, caps, 4 * rounds) || dense_fits(d, p, caps, rounds))
         },
         grid: |d, batches| groups(d, batches, 8, 64),
-        loads: |d| Loads {
-            texture: all_pairs(d) / 4.0 * (slices(d, 64) * f64::from(d.size("r")) + f64::from(d.size("e"))),
-            storage: all_pairs(d) / 4.0 * slices(d, 64),
+        loads: |d, params| Loads {
+            texture: visited(d, params) / 4.0 * (slices(d, 64) * f64::from(d.size("r")) + f64::from(d.size("e"))),
+            storage: visited(d, params) / 4.0 * slices(d, 64),
             ..Loads::default()
         },
         rounds: few_rounds,
-        subgroups: false,
+        subgroup_lanes: 0,
     },
     Variant {
         name: "plain",
@@ -151,12 +152,12 @@ static VARIANTS: &[Variant] = &[
         constants: no_constants,
         suits: |d, p, caps| loops_fit(d, p, caps, 1 + u64::from(d.size("r").div_ceil(4))),
         grid: |d, batches| groups(d, batches, 64, 32),
-        loads: |d| Loads {
-            storage: all_pairs(d) * (slices(d, 32) * f64::from(2 * d.size("r")) + f64::from(d.size("e"))),
+        loads: |d, params| Loads {
+            storage: visited(d, params) * (slices(d, 32) * f64::from(2 * d.size("r")) + f64::from(d.size("e"))),
             ..Loads::default()
         },
         rounds: few_rounds,
-        subgroups: false,
+        subgroup_lanes: 0,
     },
 ];
 

@@ -138,7 +138,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/mask/relative_map.wgsl"),
         &[GROUP, RELATIVE, RELATIVE_ROW],
         |d, batches| batches * u64::from(d.size("c")),
-        |d| Loads { storage: pairs(d) * (f64::from(2 * d.size("r")) + 2.0), ..Loads::default() },
+        |d, _| Loads { storage: pairs(d) * (f64::from(2 * d.size("r")) + 2.0), ..Loads::default() },
     )
     .rounds(|d| u64::from(d.size("n").div_ceil(256)) * (2 + u64::from(d.size("r").div_ceil(4))) + 8)]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
@@ -147,7 +147,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     cost: |d, _| {
         let words = d.batches() as f64 * pairs(d);
         let r = f64::from(d.size("r"));
-        Cost { flop: words * (2.0 * r + 3.0), exp: 0.0, stores: 2.0 * words, bytes: 4.0 * words * (r + 2.0) }
+        Cost { flop: words * (2.0 * r + 3.0), exp: 0.0, stores: 2.0 * words, bytes: 4.0 * words * (r + 2.0), ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

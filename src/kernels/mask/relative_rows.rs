@@ -45,8 +45,10 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     Ok(())
 }
 
-fn pairs(dims: &Dims) -> f64 {
-    f64::from(dims.size("c")) * f64::from(dims.size("n"))
+/// Pairs that all listed rows visit, each as many as a row does on average.
+fn pairs(dims: &Dims, params: &[u8]) -> f64 {
+    let of_head = Grid::of(dims, &Params::from_bytes(params)).pairs();
+    f64::from(dims.size("c")) * of_head / f64::from(dims.size("n").max(1))
 }
 
 fn slices(dims: &Dims) -> f64 {
@@ -82,13 +84,13 @@ static VARIANTS: &[Variant] = &[
             whole("r") && whole("e") && loops_fit(d, p, caps)
         },
         grid: groups,
-        loads: |d| Loads {
+        loads: |d, params| Loads {
             storage: f64::from(d.size("c")) * 64.0 * slices(d) * f64::from(d.size("r")),
-            texture: pairs(d) * (slices(d) * f64::from(d.size("r")) + f64::from(d.size("e"))),
+            texture: pairs(d, params) * (slices(d) * f64::from(d.size("r")) + f64::from(d.size("e"))),
             ..Loads::default()
         },
         rounds: few_rounds,
-        subgroups: false,
+        subgroup_lanes: 0,
     },
     Variant {
         name: "plain",
@@ -101,12 +103,12 @@ static VARIANTS: &[Variant] = &[
         constants: no_constants,
         suits: loops_fit,
         grid: groups,
-        loads: |d| Loads {
-            storage: pairs(d) * (slices(d) * 2.0 * f64::from(d.size("r")) + f64::from(d.size("e"))),
+        loads: |d, params| Loads {
+            storage: pairs(d, params) * (slices(d) * 2.0 * f64::from(d.size("r")) + f64::from(d.size("e"))),
             ..Loads::default()
         },
         rounds: few_rounds,
-        subgroups: false,
+        subgroup_lanes: 0,
     },
 ];
 
@@ -181,6 +183,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: 0.0,
             stores: c * e,
             bytes: 4.0 * c * (per_row * (r + e) + r + e),
+            ..Cost::default()
         }
     },
     tolerance: Tolerance::SUMS,

@@ -292,10 +292,11 @@ fn cost(d: &Dims, params: &[u8]) -> Cost {
         exp: 0.0,
         stores: batches * s * n * w,
         bytes: 4.0 * (batches * n * (2.0 * r + e + s * w) + f64::from(d.size("g")) * 2.0 * places),
+        ..Cost::default()
     }
 }
 
-fn loads(d: &Dims) -> Loads {
+fn loads(d: &Dims, _: &[u8]) -> Loads {
     let [n, r, e] = ["n", "r", "e"].map(|x| f64::from(d.size(x)));
     let lengths = lengths_of(d).map(|l| l.max(1));
     let all = f64::from(lengths.iter().product::<u32>());
@@ -406,7 +407,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         grid: |d, batches| batches * u64::from(d.size("s")) * pairs(d),
         loads,
         rounds,
-        subgroups: false,
+        subgroup_lanes: 0,
     }]),
     cuda: OnCuda::Absent { reason: "becomes a kernel of its own in shared memory when the CUDA backend is built" },
     reference: reference!(reference),

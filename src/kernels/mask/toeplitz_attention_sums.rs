@@ -185,6 +185,7 @@ fn cost(d: &Dims, params: &[u8]) -> Cost {
         exp: 0.0,
         stores: batches * n * w,
         bytes: 4.0 * (batches * n * (2.0 * r + e + w) + f64::from(d.size("g")) * f64::from(d.size("t"))),
+        ..Cost::default()
     }
 }
 

@@ -66,9 +66,9 @@ const PLAIN: Variant = Variant {
     grid: |d, batches| {
         batches * (u64::from(d.size("n")) * u64::from((d.size("w").max(1) - 1).div_ceil(4) + 1)).div_ceil(64)
     },
-    loads: |d| Loads { storage: 1.25 * words(d), ..Loads::default() },
+    loads: |d, _| Loads { storage: 1.25 * words(d), ..Loads::default() },
     rounds: |d| u64::from(d.size("u")) * u64::from(d.size("y")),
-    subgroups: false,
+    subgroup_lanes: 0,
 };
 
 /// The kernel's description.
@@ -113,7 +113,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             classes: &[("q", Class::Texture), ("x", Class::Texture)],
             vec4: &["q", "x"],
             suits: |d, _, _| d.size("r").is_multiple_of(4),
-            loads: |d| Loads { texture: 1.25 * words(d), ..Loads::default() },
+            loads: |d, _| Loads { texture: 1.25 * words(d), ..Loads::default() },
             ..PLAIN
         },
         PLAIN,
@@ -130,6 +130,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: 0.0,
             stores: batches * out,
             bytes: 4.0 * batches * (read + out),
+            ..Cost::default()
         }
     },
     tolerance: Tolerance::SUMS,

@@ -94,9 +94,9 @@ const PLAIN: Variant = Variant {
     grid: |d, batches| {
         batches * (u64::from(d.size("u")) * u64::from(d.size("n")) * u64::from(d.size("y") / 4)).div_ceil(64)
     },
-    loads: |d| Loads { storage: 2.0 * words(d), ..Loads::default() },
+    loads: |d, _| Loads { storage: 2.0 * words(d), ..Loads::default() },
     rounds: few_rounds,
-    subgroups: false,
+    subgroup_lanes: 0,
 };
 
 /// The kernel's description.
@@ -144,7 +144,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             classes: &[("k", Class::Texture), ("v", Class::Texture)],
             vec4: &["k", "v", "out"],
             suits: |d, _, _| d.size("r").is_multiple_of(4) && d.size("e").is_multiple_of(4),
-            loads: |d| Loads { texture: 2.0 * words(d), ..Loads::default() },
+            loads: |d, _| Loads { texture: 2.0 * words(d), ..Loads::default() },
             ..PLAIN
         },
         PLAIN,
@@ -155,7 +155,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     cost: |d, _| {
         let words = d.batches() as f64 * words(d);
         let read = d.batches() as f64 * f64::from(d.size("n")) * f64::from(d.size("r") + d.size("e"));
-        Cost { flop: words, exp: 0.0, stores: words, bytes: 4.0 * (words + read) }
+        Cost { flop: words, exp: 0.0, stores: words, bytes: 4.0 * (words + read), ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

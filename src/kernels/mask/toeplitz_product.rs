@@ -202,6 +202,7 @@ fn cost(d: &Dims, params: &[u8]) -> Cost {
         exp: 0.0,
         stores: words,
         bytes: 4.0 * (2.0 * words + f64::from(d.size("g")) * f64::from(d.size("t"))),
+        ..Cost::default()
     }
 }
 

@@ -166,7 +166,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         let lengths = Params::from_bytes(params).grid().lengths();
         let [g, t, f] = ["g", "t", "f"].map(|x| f64::from(d.size(x)));
         let flops: f64 = lengths.iter().map(|l| f / f64::from(*l) * flop(*l)).sum();
-        Cost { flop: g * flops, exp: 0.0, stores: 2.0 * g * f, bytes: 4.0 * g * (t + 2.0 * f) }
+        Cost { flop: g * flops, exp: 0.0, stores: 2.0 * g * f, bytes: 4.0 * g * (t + 2.0 * f), ..Cost::default() }
     },
     tolerance: Tolerance {
         factor: 2.0,

@@ -74,13 +74,13 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/mask/weigh_rows.wgsl"),
         &[GROUP, RELATIVE, RELATIVE_ROW],
         |d, batches| batches * u64::from(d.size("c")),
-        |d| Loads { storage: 3.0 * f64::from(d.size("n")) * f64::from(d.size("c")), ..Loads::default() },
+        |d, _| Loads { storage: 3.0 * f64::from(d.size("n")) * f64::from(d.size("c")), ..Loads::default() },
     )
     .rounds(|d| 2 * u64::from(d.size("n").div_ceil(256)) + 8)]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
     reference: reference!(reference),
     window: whole_heads,
-    cost: |d, _| Cost { flop: 3.0 * words(d), exp: 0.0, stores: 2.0 * words(d), bytes: 16.0 * words(d) },
+    cost: |d, _| Cost { flop: 3.0 * words(d), exp: 0.0, stores: 2.0 * words(d), bytes: 16.0 * words(d), ..Cost::default() },
     tolerance: Tolerance::SUMS,
     cases: &[
         Case::new(

@@ -49,7 +49,7 @@ const fn variant(shared: &'static [&'static Shared]) -> Variant {
         include_str!("../../../shaders/position/apply_code.wgsl"),
         shared,
         |d, batches| batches * (u64::from(d.size("n")) * u64::from(d.size("r"))).div_ceil(64),
-        |d| Loads { storage: 2.0 * numbers(d) * f64::from(d.size("d")), ..Loads::default() },
+        |d, _| Loads { storage: 2.0 * numbers(d) * f64::from(d.size("d")), ..Loads::default() },
     )
     .rounds(|d| d.size("d").into())
 }
@@ -60,7 +60,7 @@ static VARIANTS: &[Variant] = &[
         vec4: &["code", "constant", "out"],
         suits: |d, _, _| d.size("r").is_multiple_of(4) && d.size("r") > 0,
         grid: |d, batches| batches * (u64::from(d.size("n")) * u64::from(d.size("r") / 4)).div_ceil(64),
-        loads: |d| Loads { storage: 1.25 * numbers(d) * f64::from(d.size("d")), ..Loads::default() },
+        loads: |d, _| Loads { storage: 1.25 * numbers(d) * f64::from(d.size("d")), ..Loads::default() },
         ..variant(&[GROUP, VECTORS])
     },
     variant(&[GROUP, WORDS]),
@@ -94,7 +94,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         let out = d.batches() as f64 * numbers(d);
         let (depth, codes) = (f64::from(d.size("d")), f64::from(d.size("h")) * numbers(d) * f64::from(d.size("d")));
         let x = d.batches() as f64 * f64::from(d.size("n")) * depth;
-        Cost { flop: 2.0 * out * depth, exp: 0.0, stores: out, bytes: 4.0 * (out + x + codes) }
+        Cost { flop: 2.0 * out * depth, exp: 0.0, stores: out, bytes: 4.0 * (out + x + codes), ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

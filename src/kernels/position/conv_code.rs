@@ -568,6 +568,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: 0.0,
             stores,
             bytes: 4.0 * (stores + x),
+            ..Cost::default()
         }
     },
     tolerance: Tolerance {

@@ -172,7 +172,7 @@ static VARIANTS: &[Variant] = &[Variant::only(
     include_str!("../../../shaders/position/counter_noise.wgsl"),
     &[GROUP, PHILOX, TURNS, NUMBERS],
     |d, _| quads(d).div_ceil(64),
-    |d| Loads { storage: 8.0 * quads(d) as f64, ..Loads::default() },
+    |d, _| Loads { storage: 8.0 * quads(d) as f64, ..Loads::default() },
 )];
 
 pub(super) fn words(_: &Dims) -> HostData {
@@ -216,7 +216,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     window: whole_heads,
     cost: |d, _| {
         let (four, stores) = (quads(d) as f64, quads(d) as f64 * 4.0);
-        Cost { flop: 300.0 * four, exp: 0.0, stores, bytes: 4.0 * stores }
+        Cost { flop: 300.0 * four, exp: 0.0, stores, bytes: 4.0 * stores, ..Cost::default() }
     },
     tolerance: TOLERANCE,
     cases: &[

@@ -73,7 +73,7 @@ const fn variant(shared: &'static [&'static Shared]) -> Variant {
         include_str!("../../../shaders/position/filter_noise.wgsl"),
         shared,
         |d, batches| batches * (strips(d) * u64::from(d.size("r"))).div_ceil(64),
-        |d| words(d, 1.0),
+        |d, _| words(d, 1.0),
     )
     .rounds(|d| product(d, 1) as u64)
 }
@@ -84,7 +84,7 @@ static VARIANTS: &[Variant] = &[
         vec4: &["z", "out"],
         suits: |d, _, _| d.size("r").is_multiple_of(4) && d.size("r") > 0,
         grid: |d, batches| batches * (strips(d) * u64::from(d.size("r") / 4)).div_ceil(64),
-        loads: |d| words(d, 4.0),
+        loads: |d, _| words(d, 4.0),
         ..variant(&[GROUP, VECTORS])
     },
     variant(&[GROUP, WORDS]),
@@ -134,7 +134,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         let r = f64::from(d.size("r"));
         let [noise, taps, out] = [0, 1, 2].map(|which| d.batches() as f64 * product(d, which));
         let flop = 2.0 * out * product(d, 1) * r;
-        Cost { flop, exp: 0.0, stores: out * r, bytes: 4.0 * ((noise + out) * r + taps) }
+        Cost { flop, exp: 0.0, stores: out * r, bytes: 4.0 * ((noise + out) * r + taps), ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

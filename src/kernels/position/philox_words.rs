@@ -77,14 +77,14 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/position/philox_words.wgsl"),
         &[GROUP, PHILOX, TURNS, NUMBERS],
         |d, _| u64::from(d.size("n")).div_ceil(64),
-        |d| Loads { storage: 12.0 * f64::from(d.size("n")), ..Loads::default() },
+        |d, _| Loads { storage: 12.0 * f64::from(d.size("n")), ..Loads::default() },
     )]),
     cuda: OnCuda::Absent { reason: "the same integers with `__umulhi` when the CUDA backend is built" },
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {
         let n = f64::from(d.size("n"));
-        Cost { flop: 300.0 * n, exp: 0.0, stores: 8.0 * n, bytes: 48.0 * n }
+        Cost { flop: 300.0 * n, exp: 0.0, stores: 8.0 * n, bytes: 48.0 * n, ..Cost::default() }
     },
     tolerance: TOLERANCE,
     cases: &[

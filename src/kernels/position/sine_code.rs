@@ -238,7 +238,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         };
         let [b, h, n, r, width, m] = ["b", "h", "n", "r", "d", "m"].map(|x| f64::from(d.size(x)));
         let stores = b * h * n * r;
-        Cost { flop: h * flop, exp: 0.0, stores, bytes: 4.0 * (stores + b * h * n * width + h * m * r) }
+        Cost { flop: h * flop, exp: 0.0, stores, bytes: 4.0 * (stores + b * h * n * width + h * m * r), ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

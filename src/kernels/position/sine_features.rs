@@ -105,7 +105,7 @@ static VARIANTS: &[Variant] = &[Variant::only(
     include_str!("../../../shaders/position/sine_features.wgsl"),
     &[GROUP, TURNS],
     |d, batches| batches * threads(d).div_ceil(64),
-    |d| {
+    |d, _| {
         let (k, a) = (f64::from(d.size("k")), f64::from(d.size("a")));
         Loads { storage: threads(d) as f64 * (4.0 + 4.0 * a + k * (2.0 + a)), ..Loads::default() }
     },
@@ -182,7 +182,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         let all = d.batches() as f64 * f64::from(d.size("n"));
         let (width, waves) = (f64::from(d.size("d")), f64::from(d.size("d")) * f64::from(d.size("k")));
         let stores = all * f64::from(d.size("m"));
-        Cost { flop: 24.0 * all * waves, exp: 0.0, stores, bytes: 4.0 * (stores + all * width) }
+        Cost { flop: 24.0 * all * waves, exp: 0.0, stores, bytes: 4.0 * (stores + all * width), ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

@@ -74,14 +74,14 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/probe/probe_abs_difference.wgsl"),
         &[GROUP],
         |d, batches| batches * u64::from(d.size("n").div_ceil(64)),
-        |d| Loads { storage: f64::from(d.size("n")), ..Loads::default() },
+        |d, _| Loads { storage: f64::from(d.size("n")), ..Loads::default() },
     )]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, params| {
         let n = d.batches() as f64 * f64::from(d.size("n"));
-        Cost { flop: 2.0 * differences(d, params), exp: 0.0, stores: n, bytes: 8.0 * n }
+        Cost { flop: 2.0 * differences(d, params), exp: 0.0, stores: n, bytes: 8.0 * n, ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

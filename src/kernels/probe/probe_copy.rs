@@ -6,6 +6,9 @@ use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
 use crate::reference;
 
+/// Vectors that one thread of the variant `runs` copies.
+const RUN: u32 = 512;
+
 fn reference<T: Real>(args: &mut HostArgs<T>) -> crate::Result<()> {
     let x = args.real("x").to_vec();
     args.set("out", x);
@@ -33,7 +36,22 @@ pub static SPEC: KernelSpec = KernelSpec {
                 include_str!("../../../shaders/probe/probe_copy_vec4.wgsl"),
                 &[GROUP],
                 |d, batches| batches * u64::from((d.size("n") / 4).div_ceil(64)),
-                |d| Loads { storage: f64::from(d.size("n")), ..Loads::default() },
+                |d, _| Loads { storage: f64::from(d.size("n")), ..Loads::default() },
+            )
+        },
+        // The first choice nowhere; on processors, where neighbours in a subgroup gain nothing by lying side by side, the fastest.
+        Variant {
+            name: "runs",
+            vec4: &["x", "out"],
+            preferred_on: &[],
+            constants: |_| vec![("RUN", Constant::U32(RUN))],
+            suits: |d, _, _| d.size("n") % 4 == 0,
+            ..Variant::only(
+                "probe/probe_copy_runs.wgsl",
+                include_str!("../../../shaders/probe/probe_copy_runs.wgsl"),
+                &[GROUP],
+                |d, batches| batches * u64::from((d.size("n") / 4).div_ceil(8 * RUN)),
+                |d, _| Loads { storage: f64::from(d.size("n")), ..Loads::default() },
             )
         },
         Variant {
@@ -43,7 +61,7 @@ pub static SPEC: KernelSpec = KernelSpec {
                 include_str!("../../../shaders/probe/probe_copy_word.wgsl"),
                 &[GROUP],
                 |d, batches| batches * u64::from(d.size("n").div_ceil(64)),
-                |d| Loads { storage: f64::from(d.size("n")), ..Loads::default() },
+                |d, _| Loads { storage: f64::from(d.size("n")), ..Loads::default() },
             )
         },
     ]),
@@ -52,7 +70,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     window: whole_heads,
     cost: |d, _| {
         let n = d.batches() as f64 * f64::from(d.size("n"));
-        Cost { flop: 0.0, exp: 0.0, stores: n, bytes: 8.0 * n }
+        Cost { flop: 0.0, exp: 0.0, stores: n, bytes: 8.0 * n, ..Cost::default() }
     },
     tolerance: Tolerance::EXACT,
     cases: &[

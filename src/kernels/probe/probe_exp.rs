@@ -50,7 +50,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/probe/probe_exp.wgsl"),
         &[GROUP, EXP],
         |d, batches| batches * u64::from(d.size("n").div_ceil(64)),
-        |d| Loads { storage: f64::from(d.size("n")), ..Loads::default() },
+        |d, _| Loads { storage: f64::from(d.size("n")), ..Loads::default() },
     )]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
     reference: reference!(reference),
@@ -58,7 +58,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     cost: |d, params| {
         let n = d.batches() as f64 * f64::from(d.size("n"));
         let exp = n * f64::from(CHAINS) * f64::from(Params::from_bytes(params).rounds);
-        Cost { flop: 0.0, exp, stores: n, bytes: 8.0 * n }
+        Cost { flop: 0.0, exp, stores: n, bytes: 8.0 * n, ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

@@ -72,7 +72,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/probe/probe_fma.wgsl"),
         &[GROUP],
         |d, batches| batches * u64::from(d.size("n").div_ceil(64)),
-        |d| Loads { storage: f64::from(d.size("n")), ..Loads::default() },
+        |d, _| Loads { storage: f64::from(d.size("n")), ..Loads::default() },
     )]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
     reference: reference!(reference),
@@ -80,7 +80,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     cost: |d, params| {
         let n = d.batches() as f64 * f64::from(d.size("n"));
         let steps = f64::from(STEPS) * f64::from(Params::from_bytes(params).rounds);
-        Cost { flop: n * 2.0 * f64::from(CHAINS) * steps, exp: 0.0, stores: n, bytes: 8.0 * n }
+        Cost { flop: n * 2.0 * f64::from(CHAINS) * steps, exp: 0.0, stores: n, bytes: 8.0 * n, ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

@@ -52,7 +52,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             include_str!("../../../shaders/probe/probe_gather.wgsl"),
             &[GROUP],
             |d, batches| batches * u64::from(d.size("n").div_ceil(64)),
-            |d| Loads { storage: f64::from(d.size("n")) * f64::from(WORDS), ..Loads::default() },
+            |d, _| Loads { storage: f64::from(d.size("n")) * f64::from(WORDS), ..Loads::default() },
         )
     }]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
@@ -61,7 +61,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     cost: |d, _| {
         let n = d.batches() as f64 * f64::from(d.size("n"));
         let words = n * f64::from(WORDS);
-        Cost { flop: words, exp: 0.0, stores: n, bytes: 4.0 * (n + words) }
+        Cost { flop: words, exp: 0.0, stores: n, bytes: 4.0 * (n + words), ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

@@ -83,21 +83,21 @@ pub static SPEC: KernelSpec = KernelSpec {
     wgpu: OnWgpu::Shader(&[
         Variant {
             preferred_on: &[Driver::Gpu, Driver::Llvmpipe, Driver::SwiftShader],
-            ..path!("word", |d| Loads { storage: words(d), ..Loads::default() }, &[GROUP, WALK])
+            ..path!("word", |d, _| Loads { storage: words(d), ..Loads::default() }, &[GROUP, WALK])
         },
         Variant {
             vec4: &["x"],
-            ..path!("vec4", |d| Loads { storage: words(d), ..Loads::default() }, &[GROUP, WALK])
+            ..path!("vec4", |d, _| Loads { storage: words(d), ..Loads::default() }, &[GROUP, WALK])
         },
         Variant {
             classes: &[("x", Class::Uniform)],
-            ..path!("uniform", |d| Loads { uniform: words(d), ..Loads::default() }, &[GROUP, WALK])
+            ..path!("uniform", |d, _| Loads { uniform: words(d), ..Loads::default() }, &[GROUP, WALK])
         },
         Variant {
             classes: &[("x", Class::Texture)],
-            ..path!("texture", |d| Loads { texture: words(d), ..Loads::default() }, &[GROUP, TEXELS, WALK])
+            ..path!("texture", |d, _| Loads { texture: words(d), ..Loads::default() }, &[GROUP, TEXELS, WALK])
         },
-        path!("workgroup", |d| Loads { workgroup: words(d), ..Loads::default() }, &[GROUP, WALK]),
+        path!("workgroup", |d, _| Loads { workgroup: words(d), ..Loads::default() }, &[GROUP, WALK]),
     ]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
     reference: reference!(reference),
@@ -105,7 +105,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     cost: |d, _| {
         let n = d.batches() as f64 * f64::from(d.size("n"));
         let flop = n * f64::from(WORDS);
-        Cost { flop, exp: 0.0, stores: n, bytes: 4.0 * (n + d.batches() as f64 * f64::from(d.size("m"))) }
+        Cost { flop, exp: 0.0, stores: n, bytes: 4.0 * (n + d.batches() as f64 * f64::from(d.size("m"))), ..Cost::default() }
     },
     tolerance: Tolerance::SUMS,
     cases: &[

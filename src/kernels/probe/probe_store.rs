@@ -37,14 +37,14 @@ pub static SPEC: KernelSpec = KernelSpec {
         include_str!("../../../shaders/probe/probe_store.wgsl"),
         &[GROUP],
         |d, batches| batches * u64::from(d.size("n").div_ceil(1024)),
-        |_| Loads::default(),
+        |_, _| Loads::default(),
     )]),
     cuda: OnCuda::Absent { reason: "becomes a memory fill when the CUDA backend is built" },
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {
         let n = d.batches() as f64 * f64::from(d.size("n"));
-        Cost { flop: 0.0, exp: 0.0, stores: n, bytes: 4.0 * n }
+        Cost { flop: 0.0, exp: 0.0, stores: n, bytes: 4.0 * n, ..Cost::default() }
     },
     tolerance: Tolerance::EXACT,
     cases: &[

@@ -98,7 +98,7 @@ const fn variant(shared: &'static [&'static Shared]) -> Variant {
             include_str!("../../../shaders/tree/tree_collect.wgsl"),
             shared,
             |d, batches| batches * (u64::from(d.size("m")) * u64::from(d.size("e") / 2)).div_ceil(64),
-            |d| words(d, f64::from(d.size("e") / 2)),
+            |d, _| words(d, f64::from(d.size("e") / 2)),
         )
     }
 }
@@ -109,7 +109,7 @@ static VARIANTS: &[Variant] = &[
         vec4: &["x", "sums"],
         suits: |d, p, caps| vectors(d) && walkable(d, p, caps),
         grid: |d, batches| batches * (u64::from(d.size("m")) * u64::from(d.size("e") / 8)).div_ceil(64),
-        loads: |d| words(d, f64::from(d.size("e") / 8)),
+        loads: |d, _| words(d, f64::from(d.size("e") / 8)),
         ..variant(&[GROUP, VECTORS, PIECE])
     },
     variant(&[GROUP, WORDS, PIECE]),
@@ -186,6 +186,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: 0.0,
             stores: batches * m * e,
             bytes: 4.0 * (batches * (k * w + m * e) + k * (1.0 + t) + r + 3.0 * m),
+            ..Cost::default()
         }
     },
     tolerance: Tolerance::SUMS,

@@ -78,7 +78,7 @@ const fn variant(shared: &'static [&'static Shared]) -> Variant {
             include_str!("../../../shaders/tree/tree_gather.wgsl"),
             shared,
             |d, batches| groups(d, batches, 1),
-            |d| words(d, f64::from(d.size("c"))),
+            |d, _| words(d, f64::from(d.size("c"))),
         )
     }
 }
@@ -89,7 +89,7 @@ static VARIANTS: &[Variant] = &[
         vec4: &["x", "prev", "y"],
         suits: |d, p, caps| d.size("c").is_multiple_of(4) && d.size("c") > 0 && walkable(d, p, caps),
         grid: |d, batches| groups(d, batches, 4),
-        loads: |d| words(d, f64::from(d.size("c") / 4)),
+        loads: |d, _| words(d, f64::from(d.size("c") / 4)),
         ..variant(&[GROUP, VECTORS])
     },
     variant(&[GROUP, WORDS]),
@@ -154,6 +154,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: 0.0,
             stores: batches * m * c,
             bytes: 4.0 * (batches * (z + 2.0 * m) * c + 2.0 * z + m),
+            ..Cost::default()
         }
     },
     tolerance: Tolerance::SUMS,

@@ -142,7 +142,7 @@ const fn variant(shared: &'static [&'static Shared]) -> Variant {
             include_str!("../../../shaders/tree/tree_spread.wgsl"),
             shared,
             |d, batches| batches * (u64::from(d.size("g")) * u64::from(d.size("w"))).div_ceil(64),
-            |d| words(d, f64::from(d.size("w"))),
+            |d, _| words(d, f64::from(d.size("w"))),
         )
     }
 }
@@ -156,7 +156,7 @@ static VARIANTS: &[Variant] = &[
             channels.is_multiple_of(4) && channels > 0 && walkable(d, p, caps)
         },
         grid: |d, batches| batches * (u64::from(d.size("g")) * u64::from(d.size("w") / 4)).div_ceil(64),
-        loads: |d| words(d, f64::from(d.size("w") / 4)),
+        loads: |d, _| words(d, f64::from(d.size("w") / 4)),
         ..variant(&[GROUP, VECTORS, PIECE])
     },
     variant(&[GROUP, WORDS, PIECE]),
@@ -230,6 +230,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             exp: 0.0,
             stores: batches * 2.0 * n * w,
             bytes: 4.0 * (batches * (2.0 * n * w + m * e) + 4.0 * n + r + 4.0 * g),
+            ..Cost::default()
         }
     },
     tolerance: Tolerance::SUMS,

@@ -120,7 +120,7 @@ mod tests {
             storage_alignment: 32,
             groups: 65_535,
             loop_rounds: u64::MAX,
-            subgroups: false,
+            subgroup_lanes: 0,
             memory_budget: 1 << 30,
         };
         let check = |mask: &str, graph: &str, side: u32| {

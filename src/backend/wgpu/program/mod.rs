@@ -264,7 +264,7 @@ impl WgpuProgram {
         let core = Arc::clone(&self.core);
         let spec = step.kernel;
         if !(variant.suits)(&step.dims, &step.params, &core.caps)
-            || (variant.subgroups && !core.caps.subgroups)
+            || variant.subgroup_lanes > core.caps.subgroup_lanes
         {
             return Err(Refusal::Unsuitable);
         }

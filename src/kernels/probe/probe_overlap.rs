@@ -1,0 +1,85 @@
+//! Whether a device loads while it computes: multiply-adds and texels in about equal parts of the time.
+//!
+//! out\[i\] = Σ over 12 chains (c, q) of s after 512 rounds of three times s ← s/2 + a, s ← s/2 + b, where a and b are component q of texels
+//! i + 2r and i + 2r + 1 (mod 256) in round r, from s = c.
+//!
+//! * `x` `[b, h, 1024]`: 256 texels of four words.
+//! * `out` `[b, h, n]`.
+//!
+//! Where loads hide behind arithmetic, this takes as long as the longer of the two alone; where one stream of instructions does both, as
+//! long as both together.
+
+use crate::kernel::wgsl_module::{GROUP, TEXELS};
+use crate::kernel::*;
+use crate::reference;
+
+/// Texels of four words.
+const COUNT: u32 = 256;
+/// Rounds of two texels.
+const ROUNDS: u32 = 512;
+/// Multiply-adds of one round.
+const STEPS: u32 = 72;
+
+fn reference<T: Real>(args: &mut HostArgs<T>) -> crate::Result<()> {
+    let (x, n, m) = (args.real("x"), args.dims.at("n"), args.dims.at("m"));
+    let half = T::of(0.5);
+    let out = reference::rows(args.dims.batches() as usize, n, 1, |batch, i, line| {
+        let word = |t: usize, q: usize| x[batch * m + 4 * ((i + t) % COUNT as usize) + q];
+        let chain = |c: usize, q: usize| {
+            (0..ROUNDS as usize).fold(T::of(c as f64), |s, round| {
+                let (a, b) = (word(2 * round, q), word(2 * round + 1, q));
+                (0..3).fold(s, |s, _| (s * half + a) * half + b)
+            })
+        };
+        line[0] = (0..3).flat_map(|c| (0..4).map(move |q| (c, q))).map(|(c, q)| chain(c, q)).sum();
+    });
+    args.set("out", out);
+    Ok(())
+}
+
+/// The kernel's description.
+pub static SPEC: KernelSpec = KernelSpec {
+    name: "probe_overlap",
+    family: "probe",
+    formula: "out[i] = Σ over 12 chains after 512 rounds of s ← s/2 + a, s ← s/2 + b, three times, with a and b from texels",
+    source: "definition",
+    ports: &[Port::read("x", &["b", "h", "m"]), Port::write("out", &["b", "h", "n"])],
+    params: &[],
+    defaults: Vec::new,
+    output_dims: None,
+    check: |d, _| match d.size("m") {
+        m if m == 4 * COUNT => Ok(()),
+        m => Err(format!("`x` has 1024 words per head, got {m}")),
+    },
+    wgpu: OnWgpu::Shader(&[Variant {
+        name: "texture",
+        classes: &[("x", Class::Texture)],
+        constants: |_| vec![("TEXELS", Constant::U32(COUNT)), ("ROUNDS", Constant::U32(ROUNDS))],
+        ..Variant::only(
+            "probe/probe_overlap.wgsl",
+            include_str!("../../../shaders/probe/probe_overlap.wgsl"),
+            &[GROUP, TEXELS],
+            |d, batches| batches * u64::from(d.size("n").div_ceil(64)),
+            |d, _| Loads { texture: f64::from(d.size("n")) * f64::from(8 * ROUNDS), ..Loads::default() },
+        )
+    }]),
+    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    reference: reference!(reference),
+    window: whole_heads,
+    cost: |d, _| {
+        let n = d.batches() as f64 * f64::from(d.size("n"));
+        Cost {
+            flop: n * f64::from(2 * STEPS * ROUNDS),
+            stores: n,
+            bytes: 4.0 * (n + d.batches() as f64 * f64::from(d.size("m"))),
+            ..Cost::default()
+        }
+    },
+    tolerance: Tolerance::SUMS,
+    cases: &[
+        Case::new("smallest", &[("b", 1), ("h", 1), ("m", 1024), ("n", 1)], Vec::new),
+        Case::new("odd", &[("b", 2), ("h", 3), ("m", 1024), ("n", 67)], Vec::new),
+        Case::new("peak", &[("b", 1), ("h", 1), ("m", 1024), ("n", 16_384)], Vec::new).for_bench(),
+    ],
+    vjp: None,
+};

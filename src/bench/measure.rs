@@ -7,7 +7,7 @@ use crate::backend::{Backend, Burst, DeviceKind, Program, Stopwatch, TimingSourc
 use crate::error::Result;
 use crate::graph::Graph;
 use crate::kernel::case::Concrete;
-use crate::kernel::{Case, Cost, KernelSpec, Loads, OnWgpu};
+use crate::kernel::{Access, Case, Cost, KernelSpec, Loads, OnWgpu, Port};
 use crate::tensor::{HostTensor, Tensor};
 use std::time::Duration;
 
@@ -98,6 +98,7 @@ impl Measured {
             uniform: sum.uniform + words.uniform,
             texture: sum.texture + words.texture,
             workgroup: sum.workgroup + words.workgroup,
+            vector_stores: sum.vector_stores + words.vector_stores,
             padding: sum.padding + words.padding,
         })
     }
@@ -299,7 +300,10 @@ pub(super) fn steps(program: &dyn Program) -> (Vec<String>, Option<Vec<StepWork>
         };
         let done = variant.map(|variant| {
             let (one, heads) = ((variant.loads)(&step.dims, &step.params), step.dims.batches() as f64);
+            let cost = (step.kernel.cost)(&step.dims, &step.params);
+            let writes = |port: &&Port| port.access != Access::Read && variant.vec4.contains(&port.name);
             let words = Words {
+                vector_stores: if step.kernel.ports.iter().any(|port| writes(&port)) { cost.stores } else { 0.0 },
                 storage: heads * one.storage,
                 uniform: heads * one.uniform,
                 texture: heads * one.texture,
@@ -309,7 +313,7 @@ pub(super) fn steps(program: &dyn Program) -> (Vec<String>, Option<Vec<StepWork>
             // How many workgroups run is found on the device, possibly none, so such a step bounds nothing.
             match step.group_counts().next() {
                 Some(_) => (Cost::default(), Words::default()),
-                None => ((step.kernel.cost)(&step.dims, &step.params), words),
+                None => (cost, words),
             }
         });
         work = work.zip(done).map(|(mut list, done)| {

@@ -55,8 +55,10 @@ pub struct Peaks {
     pub abs_difference: Peak,
     /// Words read from anywhere in memory.
     pub gather: Peak,
-    /// Words written.
+    /// Words written one by one.
     pub stores: Peak,
+    /// Words written as vectors.
+    pub vector_stores: Peak,
     /// How much of the shorter of arithmetic and loads hides behind the longer: 1 where a device does both at once, 0 where one stream of
     /// instructions does one after the other. 1 where it could not be measured.
     pub overlap: f64,
@@ -79,6 +81,7 @@ impl Default for Peaks {
             abs_difference: unknown,
             gather: unknown,
             stores: unknown,
+            vector_stores: unknown,
             overlap: 1.0,
             overheads: Overheads::default(),
             memory_from: f64::INFINITY,
@@ -140,8 +143,8 @@ const COPIED: f64 = 67_108_864.0;
 
 impl Peaks {
     /// The least time of steps one after another, each bound by its arithmetic, its loads by their paths and its stores, of which a device
-    /// hides the shorter ones behind the longest as far as its overlap goes; or by memory, where that takes longer. `None` where a
-    /// roof is missing.
+    /// hides the shorter ones behind the longest as far as its overlap goes; or by memory, where that takes longer; and each launched
+    /// once. `None` where a roof is missing.
     pub fn bound(&self, steps: &[StepWork], by_cpu: bool) -> Option<Bound> {
         let time = |peak: Peak, work: f64| -> Option<f64> {
             let roof = if by_cpu { peak.per_cpu_second } else { peak.per_second };
@@ -159,7 +162,8 @@ impl Peaks {
             let others = (cost.flop - 2.0 * cost.differences).max(0.0) + words.padding;
             let arithmetic =
                 time(self.flop, others)? + time(self.abs_difference, cost.differences)? + time(self.exp, cost.exp)?;
-            let stores = time(self.stores, cost.stores)?;
+            let stores = time(self.stores, cost.stores - words.vector_stores)?
+                + time(self.vector_stores, words.vector_stores)?;
             let kinds = [(Limit::Arithmetic, arithmetic), (Limit::Loads, loads), (Limit::Stores, stores)];
             let (mut limit, longest) = kinds.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
             let mut seconds = longest + (1.0 - self.overlap) * (arithmetic + loads + stores - longest);
@@ -167,6 +171,8 @@ impl Peaks {
             if memory > seconds {
                 (limit, seconds) = (Limit::Memory, memory);
             }
+            // A step waits for the one before it, so what a launch costs comes on top.
+            seconds += self.overheads.dispatch_seconds.unwrap_or(0.0);
             match totals.iter_mut().find(|(kind, _)| *kind == limit) {
                 Some((_, total)) => *total += seconds,
                 None => totals.push((limit, seconds)),
@@ -216,7 +222,9 @@ impl Peaks {
         let copy: fn(&Measured) -> f64 = |m| m.cost.bytes;
         let bytes = held(Some("vec4"), &probe_copy::SPEC, copy)?.faster(held(Some("runs"), &probe_copy::SPEC, copy)?);
         let gather = held(None, &probe_gather::SPEC, storage)?;
-        let stores = held(None, &probe_store::SPEC, |m| m.cost.stores)?;
+        let written: fn(&Measured) -> f64 = |m| m.cost.stores;
+        let stores = held(Some("word"), &probe_store::SPEC, written)?;
+        let vector_stores = held(Some("vec4"), &probe_store::SPEC, written)?;
         let loads = PathPeaks {
             storage: held(Some("word"), load, storage)?.faster(held(Some("vec4"), load, storage)?),
             uniform: held(Some("uniform"), load, |m| m.loaded().uniform)?,
@@ -233,6 +241,7 @@ impl Peaks {
             bytes,
             gather,
             stores,
+            vector_stores,
             loads,
             overlap,
             overheads,

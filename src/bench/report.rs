@@ -88,6 +88,7 @@ impl Peaks {
             "abs_difference": peak_json(self.abs_difference),
             "gather_words": peak_json(self.gather),
             "stores": peak_json(self.stores),
+            "vector_stores": peak_json(self.vector_stores),
             "loads": {
                 "storage": peak_json(self.loads.storage),
                 "uniform": peak_json(self.loads.uniform),
@@ -142,6 +143,7 @@ impl Peaks {
                 list(&[
                     ("GB", " copied", self.bytes),
                     ("Gword", " stored", self.stores),
+                    ("Gword", " as vectors", self.vector_stores),
                     ("Gword", " gathered", self.gather),
                 ]),
             ),

@@ -193,6 +193,8 @@ pub struct Loads {
     pub texture: f64,
     /// Words read from workgroup memory.
     pub workgroup: f64,
+    /// Words among [`Cost::stores`] that are written as `vec4f`, which software drivers do much faster.
+    pub vector_stores: f64,
     /// Operations on what a tile covers beyond the tensors, which [`Cost::flop`] does not count.
     pub padding: f64,
 }

@@ -103,7 +103,7 @@ fn card(device: &Device) -> String {
 }
 
 /// Names of roofs with what they count.
-pub(in crate::bench) const ROOFS: [(&str, &str, &str); 12] = [
+pub(in crate::bench) const ROOFS: [(&str, &str, &str); 13] = [
     ("flop", "fused multiply-adds", "FLOP"),
     ("abs_difference", "sums of absolute differences", "pairs"),
     ("exp", "exponentials", "exp"),
@@ -114,6 +114,7 @@ pub(in crate::bench) const ROOFS: [(&str, &str, &str); 12] = [
     ("loads.texture", "loads from textures", "words"),
     ("loads.workgroup", "loads from workgroup memory", "words"),
     ("stores", "stores", "words"),
+    ("vector_stores", "stores as vectors", "words"),
     ("upload_bytes", "upload", "B"),
     ("readback_bytes", "readback", "B"),
 ];

@@ -675,6 +675,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         })
         .filled(MILD),
         converging("batch_8x49", &heads(8, 49)).for_bench(),
+        converging("batch_64x49", &heads(64, 49)).for_bench(),
         converging("batch_8x196", &heads(8, 196)).for_bench(),
     ],
     vjp: None,

@@ -32,13 +32,30 @@ pub static SPEC: KernelSpec = KernelSpec {
     defaults: Params::default_bytes,
     output_dims: None,
     check: any_dims,
-    wgpu: OnWgpu::Shader(&[Variant::only(
-        "probe/probe_store.wgsl",
-        include_str!("../../../shaders/probe/probe_store.wgsl"),
-        &[GROUP],
-        |d, batches| batches * u64::from(d.size("n").div_ceil(1024)),
-        |_, _| Loads::default(),
-    )]),
+    wgpu: OnWgpu::Shader(&[
+        Variant {
+            name: "word",
+            ..Variant::only(
+                "probe/probe_store_word.wgsl",
+                include_str!("../../../shaders/probe/probe_store_word.wgsl"),
+                &[GROUP],
+                |d, batches| batches * u64::from(d.size("n").div_ceil(1024)),
+                |_, _| Loads::default(),
+            )
+        },
+        Variant {
+            name: "vec4",
+            vec4: &["out"],
+            suits: |d, _, _| d.size("n") % 4 == 0,
+            ..Variant::only(
+                "probe/probe_store_vec4.wgsl",
+                include_str!("../../../shaders/probe/probe_store_vec4.wgsl"),
+                &[GROUP],
+                |d, batches| batches * u64::from(d.size("n").div_ceil(4096)),
+                |_, _| Loads::default(),
+            )
+        },
+    ]),
     cuda: OnCuda::Absent { reason: "becomes a memory fill when the CUDA backend is built" },
     reference: reference!(reference),
     window: whole_heads,
@@ -50,6 +67,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     cases: &[
         Case::new("smallest", &[("b", 1), ("h", 1), ("n", 1)], Params::default_bytes),
         Case::new("odd", &[("b", 2), ("h", 3), ("n", 1091)], Params::default_bytes),
+        Case::new("whole_vectors", &[("b", 1), ("h", 2), ("n", 4100)], Params::default_bytes),
         Case::new("peak", &[("b", 1), ("h", 1), ("n", 8_388_608)], Params::default_bytes).for_bench(),
     ],
     vjp: None,

@@ -303,7 +303,11 @@ pub(super) fn steps(program: &dyn Program) -> (Vec<String>, Option<Vec<StepWork>
             let cost = (step.kernel.cost)(&step.dims, &step.params);
             let writes = |port: &&Port| port.access != Access::Read && variant.vec4.contains(&port.name);
             let words = Words {
-                vector_stores: if step.kernel.ports.iter().any(|port| writes(&port)) { cost.stores } else { 0.0 },
+                vector_stores: if step.kernel.ports.iter().any(|port| writes(&port)) {
+                    cost.stores
+                } else {
+                    0.0
+                },
                 storage: heads * one.storage,
                 uniform: heads * one.uniform,
                 texture: heads * one.texture,

@@ -9,7 +9,8 @@ use crate::error::{Error, Result};
 use crate::kernel::KernelSpec;
 use crate::kernel::case::Concrete;
 use crate::kernels::probe::{
-    probe_abs_difference, probe_copy, probe_exp, probe_fma, probe_gather, probe_load, probe_overlap, probe_store,
+    probe_abs_difference, probe_copy, probe_exp, probe_fma, probe_gather, probe_load, probe_overlap,
+    probe_store,
 };
 
 /// One roof.
@@ -160,8 +161,9 @@ impl Peaks {
             ];
             let loads: f64 = paths.into_iter().map(|(peak, work)| time(peak, work)).sum::<Option<f64>>()?;
             let others = (cost.flop - 2.0 * cost.differences).max(0.0) + words.padding;
-            let arithmetic =
-                time(self.flop, others)? + time(self.abs_difference, cost.differences)? + time(self.exp, cost.exp)?;
+            let arithmetic = time(self.flop, others)?
+                + time(self.abs_difference, cost.differences)?
+                + time(self.exp, cost.exp)?;
             let stores = time(self.stores, cost.stores - words.vector_stores)?
                 + time(self.vector_stores, words.vector_stores)?;
             let kinds = [(Limit::Arithmetic, arithmetic), (Limit::Loads, loads), (Limit::Stores, stores)];
@@ -207,20 +209,22 @@ impl Peaks {
         };
         let mixed = probed(None, &probe_overlap::SPEC)?;
         // The best of several runs: a roof is what the device can do when nobody disturbs it.
-        let mut held = |path: Option<&str>, spec: &'static KernelSpec, work: fn(&Measured) -> f64| -> Result<Peak> {
-            let Some(measured) = probed(path, spec)? else { return Ok(Peak::default()) };
-            Ok(Peak {
-                per_second: rate(work(&measured), measured.seconds.min),
-                per_cpu_second: measured.cpu_seconds.and_then(|s| rate(work(&measured), s.min)),
-            })
-        };
+        let mut held =
+            |path: Option<&str>, spec: &'static KernelSpec, work: fn(&Measured) -> f64| -> Result<Peak> {
+                let Some(measured) = probed(path, spec)? else { return Ok(Peak::default()) };
+                Ok(Peak {
+                    per_second: rate(work(&measured), measured.seconds.min),
+                    per_cpu_second: measured.cpu_seconds.and_then(|s| rate(work(&measured), s.min)),
+                })
+            };
         let storage: fn(&Measured) -> f64 = |m| m.loaded().storage;
         let load = &probe_load::SPEC;
         let flop = held(None, &probe_fma::SPEC, |m| m.cost.flop)?;
         let abs_difference = held(None, &probe_abs_difference::SPEC, |m| m.cost.flop / 2.0)?;
         let exp = held(None, &probe_exp::SPEC, |m| m.cost.exp)?;
         let copy: fn(&Measured) -> f64 = |m| m.cost.bytes;
-        let bytes = held(Some("vec4"), &probe_copy::SPEC, copy)?.faster(held(Some("runs"), &probe_copy::SPEC, copy)?);
+        let bytes =
+            held(Some("vec4"), &probe_copy::SPEC, copy)?.faster(held(Some("runs"), &probe_copy::SPEC, copy)?);
         let gather = held(None, &probe_gather::SPEC, storage)?;
         let written: fn(&Measured) -> f64 = |m| m.cost.stores;
         let stores = held(Some("word"), &probe_store::SPEC, written)?;

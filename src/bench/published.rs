@@ -452,8 +452,17 @@ fn roof(at: &At<'_>, key: &str) -> Result<Roof> {
 }
 
 /// Rates of `peaks` that have a roof of their own, beside those of `loads`.
-const RATES: [&str; 9] =
-    ["flop", "bytes", "exp", "abs_difference", "gather_words", "stores", "vector_stores", "upload_bytes", "readback_bytes"];
+const RATES: [&str; 9] = [
+    "flop",
+    "bytes",
+    "exp",
+    "abs_difference",
+    "gather_words",
+    "stores",
+    "vector_stores",
+    "upload_bytes",
+    "readback_bytes",
+];
 /// Ways by which words are loaded.
 const PATHS: [&str; 4] = ["storage", "uniform", "texture", "workgroup"];
 

@@ -367,8 +367,7 @@ pub(super) mod tests {
         let roof = |x: f64| Peak { per_second: Some(x), per_cpu_second: None };
         let flop = roof(16e9);
         let near = crate::bench::PathPeaks { storage: roof(1e12), ..Default::default() };
-        let peaks =
-            Peaks { flop, loads: near, stores: roof(1e12), ..Peaks::default() };
+        let peaks = Peaks { flop, loads: near, stores: roof(1e12), ..Peaks::default() };
         let json = row(0.5, 1e-7).json(&peaks);
         assert_eq!(json["flop_per_second"], 8e9);
         assert_eq!(json["share_of_bound"], 0.5);

@@ -99,6 +99,7 @@ impl Measured {
             texture: sum.texture + words.texture,
             workgroup: sum.workgroup + words.workgroup,
             vector_stores: sum.vector_stores + words.vector_stores,
+            many_sums: sum.many_sums + words.many_sums,
             padding: sum.padding + words.padding,
         })
     }
@@ -312,6 +313,7 @@ pub(super) fn steps(program: &dyn Program) -> (Vec<String>, Option<Vec<StepWork>
                 uniform: heads * one.uniform,
                 texture: heads * one.texture,
                 workgroup: heads * one.workgroup,
+                many_sums: heads * one.many_sums,
                 padding: heads * one.padding,
             };
             // How many workgroups run is found on the device, possibly none, so such a step bounds nothing.

@@ -46,6 +46,8 @@ impl Peak {
 pub struct Peaks {
     /// Floating-point operations (two per multiply-add).
     pub flop: Peak,
+    /// The same on more sums than a processor has registers for.
+    pub many_sums: Peak,
     /// Bytes read and written.
     pub bytes: Peak,
     /// Exponentials.
@@ -76,6 +78,7 @@ impl Default for Peaks {
         let unknown = Peak::default();
         Self {
             flop: unknown,
+            many_sums: unknown,
             bytes: unknown,
             exp: unknown,
             loads: PathPeaks::default(),
@@ -219,7 +222,9 @@ impl Peaks {
             };
         let storage: fn(&Measured) -> f64 = |m| m.loaded().storage;
         let load = &probe_load::SPEC;
-        let flop = held(None, &probe_fma::SPEC, |m| m.cost.flop)?;
+        let operations: fn(&Measured) -> f64 = |m| m.cost.flop;
+        let flop = held(Some("registers"), &probe_fma::SPEC, operations)?;
+        let many_sums = held(Some("many"), &probe_fma::SPEC, operations)?;
         let abs_difference = held(None, &probe_abs_difference::SPEC, |m| m.cost.flop / 2.0)?;
         let exp = held(None, &probe_exp::SPEC, |m| m.cost.exp)?;
         let copy: fn(&Measured) -> f64 = |m| m.cost.bytes;
@@ -240,6 +245,7 @@ impl Peaks {
         let overheads = Overheads::of(backend, options)?;
         Ok(Self {
             flop,
+            many_sums,
             abs_difference,
             exp,
             bytes,

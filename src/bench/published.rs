@@ -452,8 +452,9 @@ fn roof(at: &At<'_>, key: &str) -> Result<Roof> {
 }
 
 /// Rates of `peaks` that have a roof of their own, beside those of `loads`.
-const RATES: [&str; 9] = [
+const RATES: [&str; 10] = [
     "flop",
+    "many_sums",
     "bytes",
     "exp",
     "abs_difference",

@@ -83,6 +83,7 @@ impl Peaks {
     pub fn json(&self) -> Value {
         json!({
             "flop": peak_json(self.flop),
+            "many_sums": peak_json(self.many_sums),
             "bytes": peak_json(self.bytes),
             "exp": peak_json(self.exp),
             "abs_difference": peak_json(self.abs_difference),
@@ -121,6 +122,7 @@ impl Peaks {
                 "arithmetic",
                 list(&[
                     ("GFLOP", "", self.flop),
+                    ("GFLOP", " on many sums", self.many_sums),
                     ("G|a − b|", "", self.abs_difference),
                     ("Gexp", "", self.exp),
                 ]),

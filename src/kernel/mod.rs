@@ -195,6 +195,8 @@ pub struct Loads {
     pub workgroup: f64,
     /// Words among [`Cost::stores`] that are written as `vec4f`, which software drivers do much faster.
     pub vector_stores: f64,
+    /// Operations among [`Cost::flop`] and `padding` on more sums per thread than a processor has registers for.
+    pub many_sums: f64,
     /// Operations on what a tile covers beyond the tensors, which [`Cost::flop`] does not count.
     pub padding: f64,
 }

@@ -103,8 +103,9 @@ fn card(device: &Device) -> String {
 }
 
 /// Names of roofs with what they count.
-pub(in crate::bench) const ROOFS: [(&str, &str, &str); 13] = [
+pub(in crate::bench) const ROOFS: [(&str, &str, &str); 14] = [
     ("flop", "fused multiply-adds", "FLOP"),
+    ("many_sums", "multiply-adds on many sums", "FLOP"),
     ("abs_difference", "sums of absolute differences", "pairs"),
     ("exp", "exponentials", "exp"),
     ("bytes", "streaming copy", "B"),

@@ -284,6 +284,7 @@ pub(super) static VARIANTS: &[Variant] = &[
             let beyond = f64::from((d.size("d") / 4).saturating_sub(16));
             Loads {
                 texture: pairs(d) / 32.0 * slices(d, 64) * 32.0 * (lines("d") + lines("e") + 5.0 * beyond),
+                many_sums: 2.0 * pairs(d) * f64::from(d.size("e")),
                 ..Loads::default()
             }
         },

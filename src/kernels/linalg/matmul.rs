@@ -178,9 +178,9 @@ const fn texture(name: &'static str, a_whole: bool, w_whole: bool) -> Variant {
         grid: |d, batches| batches * texel_tiles(d.size("n"), d.size("p")),
         loads: if w_whole {
             // Per four steps of the inner dimension: 8 texels of A and 8 of W for 8 x 8 sums.
-            |d, _| Loads { texture: flop(d) * 64.0 / 256.0, ..Loads::default() }
+            |d, _| Loads { texture: flop(d) * 64.0 / 256.0, many_sums: 2.0 * flop(d), ..Loads::default() }
         } else {
-            |d, _| Loads { texture: flop(d) * 80.0 / 256.0, ..Loads::default() }
+            |d, _| Loads { texture: flop(d) * 80.0 / 256.0, many_sums: 2.0 * flop(d), ..Loads::default() }
         },
         rounds: |d| depth_bound(d) / 4 + 1,
         subgroup_lanes: 0,
@@ -260,6 +260,7 @@ fn broadcast_loads(d: &Dims, blocks: u32, w_whole: bool) -> Loads {
     let columns = if is_wide(d.size("p")) { 64.0 } else { 32.0 };
     Loads {
         texture: 32.0 * f64::from(texels) * rounds,
+        many_sums: 2.0 * 4.0 * columns * 8.0 * f64::from(blocks) * rounds,
         padding: 2.0 * (4.0 * columns * 8.0 * f64::from(blocks) * rounds - flop(d)),
         ..Loads::default()
     }

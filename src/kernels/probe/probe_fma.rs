@@ -3,6 +3,9 @@
 //! out\[i\] = Σ over 12 chains c of s after 16 · rounds steps s ← factor · s + addend, from s = x\[i\] + c/8.
 //!
 //! * `x`, `out`: `[b, h, n]`. With |factor| < 1 the chains converge, so that any number of rounds stays exact enough.
+//!
+//! Twelve sums stay in registers everywhere; the variant `many` has 72, as the tiles of products do: a processor must put most of them
+//! away and fetch them again.
 
 use crate::numbers::Short;
 use crate::kernel::wgsl_module::GROUP;
@@ -67,13 +70,29 @@ pub static SPEC: KernelSpec = KernelSpec {
     defaults: Params::default_bytes,
     output_dims: None,
     check,
-    wgpu: OnWgpu::Shader(&[Variant::only(
-        "probe/probe_fma.wgsl",
-        include_str!("../../../shaders/probe/probe_fma.wgsl"),
-        &[GROUP],
-        |d, batches| batches * u64::from(d.size("n").div_ceil(64)),
-        |d, _| Loads { storage: f64::from(d.size("n")), ..Loads::default() },
-    )]),
+    wgpu: OnWgpu::Shader(&[
+        Variant {
+            name: "registers",
+            ..Variant::only(
+                "probe/probe_fma.wgsl",
+                include_str!("../../../shaders/probe/probe_fma.wgsl"),
+                &[GROUP],
+                |d, batches| batches * u64::from(d.size("n").div_ceil(64)),
+                |d, _| Loads { storage: f64::from(d.size("n")), ..Loads::default() },
+            )
+        },
+        Variant {
+            name: "many",
+            preferred_on: &[],
+            ..Variant::only(
+                "probe/probe_fma_many.wgsl",
+                include_str!("../../../shaders/probe/probe_fma_many.wgsl"),
+                &[GROUP],
+                |d, batches| batches * u64::from(d.size("n").div_ceil(384)),
+                |d, _| Loads { storage: f64::from(d.size("n")), ..Loads::default() },
+            )
+        },
+    ]),
     cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
     reference: reference!(reference),
     window: whole_heads,

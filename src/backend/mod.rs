@@ -279,6 +279,11 @@ pub trait Program: Debug + Send {
         vec!["reference"; self.schedule().steps.len()]
     }
 
+    /// Dispatches of one run: a step is several where it was cut into windows of heads or rows.
+    fn dispatches(&self) -> usize {
+        self.schedule().steps.len()
+    }
+
     /// What it holds.
     fn memory(&self) -> Memory;
 }

@@ -1,13 +1,15 @@
-//! A whole run: on every device the roofline first, then the rows in a random order; what fails is a row, and a lost device is opened
-//! again.
+//! A whole run: on every device the roofline first, then the rows in a random order, then the end-to-end suites; what fails is a row or
+//! a point, and a lost device is opened again.
 
 use super::document::{Device, Document, Settings};
 use super::expected::{Check, Truths};
 use super::measure::{Measured, Options, measure_with};
 use super::peaks::Peaks;
 use super::plan::{Job, order};
+use super::published::{Point, Suite};
 use super::report::Row;
 use super::score::score;
+use super::suites;
 use crate::backend::device::Facts;
 use crate::backend::{Backend, DeviceKind};
 use crate::error::{Error, Result};
@@ -17,9 +19,9 @@ use std::time::Duration;
 /// How often a device may be lost before its remaining rows are given up.
 const MOST_LOSSES: usize = 3;
 /// Seconds that one run may take at the device's peak before it is not begun at all.
-const LONGEST_RUN: f64 = 60.0;
+pub(super) const LONGEST_RUN: f64 = 60.0;
 /// Part of the machine's memory that the tensors of a row may take on the host.
-const MEMORY_PART: f64 = 0.25;
+pub(super) const MEMORY_PART: f64 = 0.25;
 
 /// Opens a device, with what is known of it beyond its name.
 pub type Open<'a> = Box<dyn FnMut() -> Result<(Box<dyn Backend>, Facts)> + 'a>;
@@ -50,6 +52,10 @@ pub trait Watcher {
     fn peaks(&mut self, _document: &Document) {}
     /// A row was added to the last device.
     fn row(&mut self, _document: &Document, _row: &Row) {}
+    /// A point was added to a series of the last suite of the last device.
+    fn point(&mut self, _document: &Document, _suite: &Suite, _series: &str, _point: &Point) {}
+    /// The last suite of the last device has all its points.
+    fn suite(&mut self, _document: &Document, _suite: &Suite) {}
 }
 
 /// Nobody.
@@ -73,7 +79,7 @@ impl Settings {
 }
 
 /// One device, opened, with how often it was lost.
-struct Session<'a, 'b> {
+pub(super) struct Session<'a, 'b> {
     candidate: &'a mut Candidate<'b>,
     backend: Option<Box<dyn Backend>>,
     losses: usize,
@@ -103,7 +109,7 @@ impl Session<'_, '_> {
     }
 
     /// Does something with the device, and notes whether it was lost meanwhile.
-    fn with<T>(
+    pub(super) fn with<T>(
         &mut self,
         watcher: &mut dyn Watcher,
         work: impl FnOnce(&dyn Backend, &mut dyn Watcher) -> Result<T>,
@@ -140,6 +146,7 @@ pub fn run(
                     caps: backend.device_caps().copied(),
                     peaks: Peaks { memory_from: f64::INFINITY, ..Peaks::default() },
                     rows: Vec::new(),
+                    suites: Vec::new(),
                     score: None,
                 });
                 let session = Session { candidate, backend: Some(backend), losses: 0 };
@@ -202,6 +209,9 @@ fn of_device(
     if let Some(device) = document.devices.last_mut() {
         let rows: Vec<Row> = device.rows.iter().map(|(_, row)| row.clone()).collect();
         device.score = score(&rows);
+    }
+    for kind in document.settings.suites.clone() {
+        suites::run(document, &mut session, kind, options, watcher);
     }
 }
 

@@ -1,7 +1,8 @@
 //! The plots of a report: roofline, error against speed, sweeps with their crossings, and shares of the bound.
 
 use super::svg::{Anchor, Axis, Frame, Labels, Log, SERIES, Svg, power, width_of};
-use crate::bench::published::{Device, Row, Suite, positive};
+use crate::bench::published::{Device, Point, Row, Suite, positive};
+use crate::bench::suites::{self, by_cpu, crossings, lines};
 use crate::bench::units::{error, prefixed, share, shortened, time};
 use crate::numbers::{grouped, seconds};
 use std::collections::BTreeMap;
@@ -57,22 +58,6 @@ fn speed(device: &Device, row: &Row) -> Option<f64> {
     positive(Some(positive(row.flop)? / positive(device.judged(row).median)?))
 }
 
-/// The times of a sweep: processor seconds where the device computes on the CPU and all points have them.
-fn by_cpu(device: &Device, suite: &Suite) -> bool {
-    let mut points = suite.series.iter().flat_map(|s| &s.points).filter(|p| p.failure.is_none());
-    device.computes_on_cpu() && points.all(|p| p.cpu.is_some())
-}
-
-fn points(device: &Device, suite: &Suite, series: usize) -> Vec<[f64; 2]> {
-    let cpu = by_cpu(device, suite);
-    let point = |p: &crate::bench::published::Point| {
-        Some([positive(p.x)?, positive(if cpu { p.cpu } else { p.y })?]).filter(|_| p.failure.is_none())
-    };
-    let mut points: Vec<[f64; 2]> = suite.series[series].points.iter().filter_map(point).collect();
-    points.sort_by(|a, b| a[0].total_cmp(&b[0]));
-    points
-}
-
 impl Ranges {
     pub(super) fn of(devices: &[Device]) -> Self {
         let mut ranges = Self::default();
@@ -97,7 +82,7 @@ impl Ranges {
             ranges.speed.extend(peak);
             for suite in &device.suites {
                 let entry = ranges.suites.entry(suite.name.clone()).or_default();
-                for [x, y] in (0..suite.series.len()).flat_map(|i| points(device, suite, i)) {
+                for [x, y] in lines(device.computes_on_cpu(), suite).into_iter().flatten() {
                     entry[0].push(x);
                     entry[1].push(y);
                 }
@@ -337,8 +322,8 @@ pub(super) fn sweep(device: &Device, suite: &Suite, ranges: &Ranges) -> Option<F
         x: Log::around(xs.iter().copied(), 0.03, left, right + 4.0 - longest.min(LONGEST))?,
         y: Log::around(shared_or_own(ys, own).iter().copied(), 0.07, bottom, top)?,
     };
-    let cpu = by_cpu(device, suite);
-    let lines: Vec<Vec<[f64; 2]>> = (0..suite.series.len()).map(|i| points(device, suite, i)).collect();
+    let cpu = by_cpu(device.computes_on_cpu(), suite);
+    let lines = lines(device.computes_on_cpu(), suite);
     if lines.iter().all(Vec::is_empty) {
         return None;
     }
@@ -364,20 +349,24 @@ pub(super) fn sweep(device: &Device, suite: &Suite, ranges: &Ranges) -> Option<F
         svg.path(&format!("curve s{}", i % SERIES), &places);
         for ([x, y], at) in line.iter().zip(&places) {
             let told = if is_time { seconds(*y) } else { prefixed(*y, "") };
-            svg.mark(i, "", *at, &format!("{}\n{} {}\n{told}", suite.series[i].name, grouped(*x), suite.x));
+            let point = suite.series[i].points.iter().find(|p| p.x == Some(*x));
+            let rest = point.map_or_else(String::new, point_tip);
+            let name = &suite.series[i].name;
+            svg.mark(i, "", *at, &format!("{name}\n{} {}\n{told}{rest}", grouped(*x), suite.x));
         }
         ends.extend(places.last().map(|at| (i, *at)));
     }
-    let crossings = crossings(suite, &lines);
-    for (x, y, _) in crossings.iter().filter(|(x, ..)| frame.x.holds(*x)) {
-        let at = frame.place(*x, *y);
+    for [x, y] in crossings(suite, &lines).iter().filter_map(|c| c.at).filter(|[x, _]| frame.x.holds(*x)) {
+        let at = frame.place(x, y);
         svg.line("crossing", [at[0], at[1]], [at[0], bottom]);
     }
     label_ends(&mut svg, &mut ends, suite, [top, bottom]);
     if longest > LONGEST {
         svg.legend(&names, [left, bottom + 58.0], right);
     }
-    let failed: usize = suite.series.iter().flat_map(|s| &s.points).filter(|p| p.failure.is_some()).count();
+    let count =
+        |is: fn(&Point) -> bool| suite.series.iter().flat_map(|s| &s.points).filter(|p| is(p)).count();
+    let (failed, skipped) = (count(|p| p.failure.is_some()), count(|p| p.skipped.is_some()));
     let mut caption = format!("{}.", suite.title.trim_end_matches('.'));
     if cpu {
         caption += " By CPU seconds.";
@@ -389,8 +378,36 @@ pub(super) fn sweep(device: &Device, suite: &Suite, ranges: &Ranges) -> Option<F
             crate::words::plural(failed, "is", "are")
         );
     }
-    let findings = crossings.into_iter().map(|(_, _, told)| told).collect();
+    if skipped > 0 {
+        caption += &format!(
+            " {} not run: {}.",
+            crate::words::counted(skipped, "point was", "points were"),
+            reasons(suite).join("; ")
+        );
+    }
+    let findings = suites::findings(device.computes_on_cpu(), suite);
     Some(Figure { svg: svg.finish(&suite.title), caption, findings })
+}
+
+/// What is known of a point beside its time.
+fn point_tip(point: &Point) -> String {
+    let mut text = match (point.max_error, &point.checked) {
+        (Some(x), of) => format!("\nerror {} ({})", error(Some(x)), of.as_deref().unwrap_or("all")),
+        (None, Some(why)) => format!("\nchecked: {why}"),
+        (None, None) => String::new(),
+    };
+    text.extend(suites::numbers(point).iter().map(|told| format!("\n{told}")));
+    text
+}
+
+/// Why points were not run, series by series.
+fn reasons(suite: &Suite) -> Vec<String> {
+    let of = |series: &crate::bench::published::Series| {
+        let first = series.points.iter().find_map(|p| Some((p.x, p.skipped.as_ref()?)))?;
+        let size = first.0.map_or_else(String::new, |x| format!(" at {} {}", grouped(x), suite.x));
+        Some(format!("{}{size} ({})", series.name, first.1))
+    };
+    suite.series.iter().filter_map(of).collect()
 }
 
 /// `1 ms` instead of `1.00 ms`.
@@ -418,56 +435,6 @@ fn label_ends(svg: &mut Svg, ends: &mut [(usize, [f64; 2])], suite: &Suite, [top
         let text = shortened(&suite.series[*i].name, room.max(4));
         svg.text(&format!("label t{}", i % SERIES), [at[0] + 9.0, y + 4.0], Anchor::Start, &text);
     }
-}
-
-/// Where other ways become faster than exact attention: size, time, and a sentence.
-fn crossings(suite: &Suite, lines: &[Vec<[f64; 2]>]) -> Vec<(f64, f64, String)> {
-    let is_exact = |name: &str| name.to_lowercase().starts_with("exact");
-    let Some(exact) = suite.series.iter().position(|s| is_exact(&s.name)) else { return Vec::new() };
-    let mut found = Vec::new();
-    for (i, line) in lines.iter().enumerate().filter(|(i, _)| *i != exact) {
-        let common: Vec<[f64; 3]> = line
-            .iter()
-            .filter_map(|[x, y]| Some([*x, *y, lines[exact].iter().find(|p| p[0] == *x)?[1]]))
-            .collect();
-        let name = &suite.series[i].name;
-        let (Some(first), Some(last)) = (common.first(), common.last()) else { continue };
-        let crossing = common.windows(2).rev().find(|w| w[0][1] >= w[0][2] && w[1][1] < w[1][2]);
-        if let Some([a, b]) = crossing.and_then(|w| <[[f64; 3]; 2]>::try_from(w).ok()) {
-            // The logarithm of the quotient is taken as straight between two sizes.
-            let [before, after] = [a, b].map(|p| (p[1] / p[2]).ln());
-            let t = before / (before - after);
-            let x = (a[0].ln() + t * (b[0] / a[0]).ln()).exp();
-            let y = (a[2].ln() + t * (b[2] / a[2]).ln()).exp();
-            let told = format!(
-                "{name}: faster than {} from about {} {} on",
-                suite.series[exact].name,
-                round(x),
-                suite.x
-            );
-            found.push((x, y, told));
-        } else if common.iter().all(|p| p[1] < p[2]) {
-            found.push((
-                0.0,
-                0.0,
-                format!(
-                    "{name}: faster at all sizes, {} times at {} {}",
-                    crate::numbers::significant(last[2] / last[1], 2),
-                    grouped(last[0]),
-                    suite.x
-                ),
-            ));
-        } else if first[1] >= first[2] && last[1] >= last[2] {
-            found.push((0.0, 0.0, format!("{name}: not faster up to {} {}", grouped(last[0]), suite.x)));
-        }
-    }
-    found
-}
-
-/// A size to two digits: where lines cross is not known better.
-fn round(x: f64) -> String {
-    let step = 10_f64.powf(x.log10().floor() - 1.0).max(1.0);
-    grouped((x / step).round() * step)
 }
 
 /// Rows of a chart of bars, which is as high as it needs.
@@ -568,62 +535,4 @@ pub(super) fn bars(device: &Device, kernels: &[(&str, Vec<&Row>)], ranges: &Rang
             kernel needs, at its measured peaks. Whiskers: p10 to p90 of the runs."
             .into(),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bench::published::{Point, Series};
-
-    fn suite(ways: &[(&str, &[f64])]) -> (Suite, Vec<Vec<[f64; 2]>>) {
-        let point = |(i, y): (usize, &f64)| Point {
-            x: Some(1024.0 * 4_f64.powi(i as i32)),
-            y: Some(*y),
-            cpu: None,
-            max_error: None,
-            failure: None,
-        };
-        let series = ways.iter().map(|(name, ys)| Series {
-            name: (*name).into(),
-            points: ys.iter().enumerate().map(point).collect(),
-        });
-        let suite = Suite {
-            name: "crossover".into(),
-            title: "t".into(),
-            x: "tokens".into(),
-            y: "seconds".into(),
-            series: series.collect(),
-        };
-        let lines = suite
-            .series
-            .iter()
-            .map(|s| s.points.iter().filter_map(|p| Some([p.x?, p.y?])).collect())
-            .collect();
-        (suite, lines)
-    }
-
-    #[test]
-    fn crossings_lie_between_the_sizes_where_the_order_changes() {
-        // Quadratic against linear, equal at 2048.
-        let (suite, lines) =
-            suite(&[("exact attention", &[1.0, 16.0, 256.0]), ("nystrom", &[2.0, 8.0, 32.0])]);
-        let found = crossings(&suite, &lines);
-        assert_eq!(found.len(), 1);
-        assert!((found[0].0 - 2048.0).abs() < 1e-6, "{}", found[0].0);
-        assert!(found[0].2.contains("from about 2\u{2009}000 tokens"), "{}", found[0].2);
-    }
-
-    #[test]
-    fn ways_that_never_cross_are_told_so() {
-        let (suite, lines) =
-            suite(&[("exact", &[1.0, 4.0]), ("fast", &[0.5, 1.0]), ("slow", &[2.0, 8.0]), ("none", &[])]);
-        let told: Vec<String> = crossings(&suite, &lines).into_iter().map(|c| c.2).collect();
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(
-            told[0].contains("faster at all sizes, 4 times") && told[1].contains("not faster"),
-            "{told:?}"
-        );
-        let (suite, lines) = self::suite(&[("a", &[1.0]), ("b", &[2.0])]);
-        assert!(crossings(&suite, &lines).is_empty(), "nothing is exact");
-    }
 }

@@ -278,6 +278,10 @@ impl Program for WgpuProgram {
         self.steps.iter().map(|s| s.variant.name).collect()
     }
 
+    fn dispatches(&self) -> usize {
+        Self::dispatches(self)
+    }
+
     fn memory(&self) -> Memory {
         let stage = |s: &Stage| match s {
             Stage::Uniform(buffer) => buffer.size(),

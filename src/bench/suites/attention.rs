@@ -1,0 +1,141 @@
+//! Queries, keys and values that all ways of attention in the suites share, and how a recorded attention is timed.
+
+use crate::backend::{Backend, DeviceKind, Program, TimingSource};
+use crate::bench::flags::Flag;
+use crate::bench::measure::{Options, Ready, clocked, repeat};
+use crate::bench::operators::uniform;
+use crate::bench::published::Point;
+use crate::bench::stats::Summary;
+use crate::error::Result;
+use crate::graph::Graph;
+use crate::tensor::{DType, HostData, HostTensor, Shape, Tensor};
+
+/// Heads and coordinates of a head.
+pub(super) const HEADS: u32 = 8;
+pub(super) const HEAD_DIM: u32 = 32;
+
+/// Bytes that the host holds for so many tokens: queries, keys, values and the result, and each once more on its way.
+pub(super) fn bytes(tokens: u32) -> f64 {
+    8.0 * 4.0 * f64::from(HEADS * HEAD_DIM) * f64::from(tokens)
+}
+
+/// Rows and columns of the grid of so many tokens, as near to a square as there is one.
+///
+/// Errors: a number of tokens without a grid of 7 rows, on which landmarks lie.
+pub(super) fn sides(tokens: u32) -> Result<[u32; 2]> {
+    match (1..=tokens.isqrt()).rev().find(|rows| tokens.is_multiple_of(*rows)) {
+        Some(rows) if rows >= 7 => Ok([rows, tokens / rows]),
+        _ => super::refused("tokens of a suite", "a number with a grid of at least 7 rows", tokens),
+    }
+}
+
+/// Numbers from −1 to 1 for so many tokens.
+#[derive(Debug)]
+pub(super) struct Data {
+    pub(super) tokens: u32,
+    /// Rows and columns of the token grid.
+    pub(super) sides: [u32; 2],
+    /// `[1, h, n, d]`, as keys and values.
+    pub(super) q: HostTensor,
+    pub(super) k: HostTensor,
+    pub(super) v: HostTensor,
+}
+
+impl Data {
+    /// Errors: as [`sides`]; too many tokens for a tensor.
+    pub(super) fn new(tokens: u32) -> Result<Self> {
+        let sides = sides(tokens)?;
+        let shape = Shape::new(&[1, HEADS, tokens, HEAD_DIM])?;
+        let Ok(count) = u32::try_from(shape.len()) else {
+            return super::refused("tokens of a suite", "at most 16 777 215", tokens);
+        };
+        let tensor = |stream| HostTensor::f32(shape, uniform(stream, [-1.0, 1.0], count));
+        Ok(Self { tokens, sides, q: tensor(0)?, k: tensor(1)?, v: tensor(2)? })
+    }
+
+    /// A graph with queries, keys and values as inputs.
+    pub(super) fn graph(&self, label: &str) -> (Graph, [Tensor; 3]) {
+        let mut graph = Graph::new(label);
+        let inputs = ["q", "k", "v"].map(|name| graph.input(name, self.q.shape(), DType::F32));
+        (graph, inputs)
+    }
+
+    /// What to write to these inputs.
+    pub(super) fn inputs(&self, [q, k, v]: [Tensor; 3]) -> Vec<(Tensor, &HostTensor)> {
+        vec![(q, &self.q), (k, &self.k), (v, &self.v)]
+    }
+}
+
+/// The numbers of queries, keys or values.
+pub(super) fn numbers(tensor: &HostTensor) -> &[f32] {
+    match tensor.data() {
+        HostData::F32(numbers) => numbers,
+        _ => &[],
+    }
+}
+
+/// Whether a device computes on the processor, so that processor seconds are what to judge by.
+pub(super) fn on_cpu(backend: &dyn Backend) -> bool {
+    matches!(backend.info().kind, DeviceKind::Software | DeviceKind::Reference)
+}
+
+/// Runs a graph once, has its result checked, and times it: a point with time, error and the counts of its program.
+///
+/// Errors: as compiling, running and checking.
+pub(super) fn time(
+    backend: &dyn Backend,
+    tokens: u32,
+    graph: &Graph,
+    inputs: &[(Tensor, &HostTensor)],
+    options: Options,
+    check: impl FnOnce(&mut dyn Program) -> Result<(Option<f64>, String)>,
+) -> Result<Point> {
+    let Ready { mut program, compile_seconds, first_seconds, exceeded } =
+        Ready::make(backend, graph, inputs, options)?;
+    let (max_error, checked) = check(program.as_mut())?;
+    let bursts = repeat(program.as_mut(), options)?;
+    let (source, times) = clocked(&bursts);
+    let seconds = Summary::of(&times).filter(Summary::is_measurable).map(|s| s.median);
+    let cpu: Vec<f64> = bursts.iter().map(|b| b.cpu_seconds).collect();
+    let cpu = Summary::of(&cpu).filter(|s| on_cpu(backend) && s.is_measurable()).map(|s| s.median);
+    let numbers = [
+        ("compile_seconds", compile_seconds),
+        ("first_run_seconds", first_seconds),
+        ("dispatches", program.dispatches() as f64),
+        ("samples", bursts.len() as f64),
+    ];
+    let flags = flags(backend, (source, seconds.is_some(), exceeded));
+    let point = Point { y: seconds, cpu, max_error, checked: Some(checked), flags, ..Point::at(tokens) };
+    Ok(point.with(&numbers))
+}
+
+/// What to know of a time: where it comes from, whether it could be seen, and whether a dispatch took too long.
+pub(super) fn flags(
+    backend: &dyn Backend,
+    (source, seen, exceeded): (TimingSource, bool, bool),
+) -> Vec<String> {
+    let kind = backend.info().kind;
+    let all = [
+        (kind == DeviceKind::Software, Flag::Software),
+        (kind != DeviceKind::Reference && source == TimingSource::Wall, Flag::NoTimestamps),
+        (!seen, Flag::BelowResolution),
+        (exceeded, Flag::LongDispatch),
+    ];
+    all.into_iter().filter(|(of, _)| *of).map(|(_, flag)| flag.to_string()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grids_are_as_near_to_squares_as_there_are() {
+        assert_eq!(sides(256).expect("a grid"), [16, 16]);
+        assert_eq!(sides(512).expect("a grid"), [16, 32]);
+        assert_eq!(sides(7 * 11).expect("a grid"), [7, 11]);
+        for tokens in [0, 1, 13, 36, 257] {
+            let error = sides(tokens).expect_err("no grid").to_string();
+            assert!(error.contains("power of two") && error.contains(&tokens.to_string()), "{error}");
+        }
+    }
+}

@@ -85,8 +85,10 @@ pub struct StepTime {
     pub variant: &'static str,
     /// Seconds.
     pub seconds: f64,
-    /// Seconds of processor time of the whole process, where the device computes on the CPU.
+    /// Seconds of processor time of the whole process, where the device computes on the CPU; a submission is included.
     pub cpu_seconds: Option<f64>,
+    /// Whether `seconds` are the host's and include a submission: the device could not time this step by itself.
+    pub by_host: bool,
     /// Whether the step's work grows with the number of tokens (its kernel has dimension `n`).
     pub by_token: bool,
 }

@@ -395,6 +395,10 @@ mod tests {
 
     /// Runs small jobs on a device with a fault; also how often it was opened.
     fn ran(fault: Fault, jobs: &[Job]) -> (Document, usize) {
+        ran_as(settings(), fault, jobs)
+    }
+
+    fn ran_as(settings: Settings, fault: Fault, jobs: &[Job]) -> (Document, usize) {
         let opened = Arc::new(AtomicUsize::new(0));
         let faulty = Faulty { fault, runs: Arc::default(), opened: Arc::clone(&opened) };
         let open = move || -> Result<(Box<dyn Backend>, Facts)> {
@@ -402,7 +406,7 @@ mod tests {
             Ok((Box::new(faulty.clone()), Facts::default()))
         };
         let mut candidates = [Candidate { asked: "faulty".into(), open: Box::new(open) }];
-        let (document, missing) = run(Document::begun(settings()), &mut candidates, jobs, false, &mut Nobody);
+        let (document, missing) = run(Document::begun(settings), &mut candidates, jobs, false, &mut Nobody);
         assert!(missing.is_empty() && document.complete);
         (document, opened.load(Ordering::Relaxed))
     }
@@ -464,6 +468,61 @@ mod tests {
             document.rows().filter(|r| r.failure().is_some_and(|f| f.contains("given up"))).count();
         assert_eq!(given_up, document.rows().count() - (MOST_LOSSES + 1));
         assert_eq!(opened, MOST_LOSSES + 1);
+    }
+
+    /// The first suite at two small sizes, and how often the device was opened.
+    fn crossover(fault: Fault) -> (Suite, usize) {
+        let (suites, suite_sizes) = (suites::usual(true), vec![64, 128]);
+        let (document, opened) = ran_as(Settings { suites, suite_sizes, ..settings() }, fault, &[]);
+        let [suite] = &document.devices[0].suites[..] else { panic!("{:?}", document.devices[0].suites) };
+        (suite.clone(), opened)
+    }
+
+    #[test]
+    fn a_suite_without_faults_has_a_right_point_at_every_size() {
+        let (suite, opened) = crossover(Fault::None);
+        assert_eq!((suite.name.as_str(), suite.x.as_str(), opened), ("crossover", "tokens", 1));
+        for series in &suite.series {
+            let sizes: Vec<Option<f64>> = series.points.iter().map(|p| p.x).collect();
+            assert_eq!(sizes, [Some(64.0), Some(128.0)], "{series:?}");
+            let is_right = |p: &Point| p.y.is_some() && p.max_error.is_some_and(|e| e < 1e-4);
+            assert!(series.points.iter().all(is_right), "{series:?}");
+        }
+    }
+
+    #[test]
+    fn a_lost_device_ends_one_series_of_a_suite_and_the_others_go_on() {
+        let (suite, opened) = crossover(Fault::Lost { from: 0, times: 1 });
+        assert_eq!(opened, 2);
+        let [lost, others @ ..] = &suite.series[..] else { panic!("{suite:?}") };
+        assert_eq!(lost.points.len(), 1, "{lost:?}");
+        assert!(
+            lost.points[0].failure.as_ref().is_some_and(|f| f.contains("the device was lost")),
+            "{lost:?}"
+        );
+        assert!(
+            others.iter().all(|s| s.points.len() == 2 && s.points.iter().all(|p| p.y.is_some())),
+            "{others:?}"
+        );
+        let (suite, opened) = crossover(Fault::Lost { from: 0, times: usize::MAX / 2 });
+        assert_eq!(opened, MOST_LOSSES + 1);
+        let given_up = suite.series.iter().filter_map(|s| s.points[0].failure.as_ref());
+        assert_eq!(
+            given_up.filter(|f| f.contains("given up")).count(),
+            suite.series.len() - (MOST_LOSSES + 1)
+        );
+    }
+
+    #[test]
+    fn a_wrong_result_is_a_failed_point() {
+        for (fault, told) in [(Fault::WrongResult, "at most"), (Fault::NotNumbers, "NaN or infinities")] {
+            let (suite, _) = crossover(fault);
+            for series in &suite.series {
+                let failure = series.points[0].failure.as_ref().expect("the point fails");
+                assert!(failure.contains("of `out`") && failure.contains(told), "{failure}");
+                assert_eq!(series.points.len(), 1, "what is wrong is not tried at larger sizes");
+            }
+        }
     }
 
     #[test]

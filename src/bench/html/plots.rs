@@ -1,7 +1,7 @@
 //! The plots of a report: roofline, error against speed, sweeps with their crossings, and shares of the bound.
 
 use super::svg::{Anchor, Axis, Frame, Labels, Log, SERIES, Svg, power, width_of};
-use crate::bench::published::{Device, Point, Row, Suite, positive};
+use crate::bench::published::{Device, Point, Row, Series, Suite, positive};
 use crate::bench::suites::{self, by_cpu, crossings, lines};
 use crate::bench::units::{error, prefixed, share, shortened, time};
 use crate::numbers::{grouped, seconds};
@@ -327,7 +327,7 @@ pub(super) fn sweep(device: &Device, suite: &Suite, ranges: &Ranges) -> Option<F
     if lines.iter().all(Vec::is_empty) {
         return None;
     }
-    let mut svg = Svg::new(WIDTH, if longest > LONGEST { HEIGHT } else { bottom + 44.0 });
+    let mut svg = Svg::new(WIDTH, bottom + 44.0);
     let mut sizes: Vec<f64> = xs.clone();
     sizes.sort_by(f64::total_cmp);
     sizes.dedup();
@@ -362,11 +362,10 @@ pub(super) fn sweep(device: &Device, suite: &Suite, ranges: &Ranges) -> Option<F
     }
     label_ends(&mut svg, &mut ends, suite, [top, bottom]);
     if longest > LONGEST {
-        svg.legend(&names, [left, bottom + 58.0], right);
+        let end = svg.legend(&names, [left, bottom + 58.0], right);
+        svg.reach(end + 12.0);
     }
-    let count =
-        |is: fn(&Point) -> bool| suite.series.iter().flat_map(|s| &s.points).filter(|p| is(p)).count();
-    let (failed, skipped) = (count(|p| p.failure.is_some()), count(|p| p.skipped.is_some()));
+    let failed: usize = suite.series.iter().flat_map(|s| &s.points).filter(|p| p.failure.is_some()).count();
     let mut caption = format!("{}.", suite.title.trim_end_matches('.'));
     if cpu {
         caption += " By CPU seconds.";
@@ -378,14 +377,8 @@ pub(super) fn sweep(device: &Device, suite: &Suite, ranges: &Ranges) -> Option<F
             crate::words::plural(failed, "is", "are")
         );
     }
-    if skipped > 0 {
-        caption += &format!(
-            " {} not run: {}.",
-            crate::words::counted(skipped, "point was", "points were"),
-            reasons(suite).join("; ")
-        );
-    }
-    let findings = suites::findings(device.computes_on_cpu(), suite);
+    let mut findings = suites::findings(device.computes_on_cpu(), suite);
+    findings.extend(not_run(suite));
     Some(Figure { svg: svg.finish(&suite.title), caption, findings })
 }
 
@@ -400,12 +393,12 @@ fn point_tip(point: &Point) -> String {
     text
 }
 
-/// Why points were not run, series by series.
-fn reasons(suite: &Suite) -> Vec<String> {
-    let of = |series: &crate::bench::published::Series| {
-        let first = series.points.iter().find_map(|p| Some((p.x, p.skipped.as_ref()?)))?;
-        let size = first.0.map_or_else(String::new, |x| format!(" at {} {}", grouped(x), suite.x));
-        Some(format!("{}{size} ({})", series.name, first.1))
+/// Where series end because larger sizes were not run, and why.
+fn not_run(suite: &Suite) -> Vec<String> {
+    let of = |series: &Series| {
+        let (x, why) = series.points.iter().find_map(|p| Some((p.x, p.skipped.as_ref()?)))?;
+        let size = x.map_or_else(String::new, |x| format!(" at {} {}", grouped(x), suite.x));
+        Some(format!("{}: not run{size}: {why}", series.name))
     };
     suite.series.iter().filter_map(of).collect()
 }
@@ -420,21 +413,39 @@ fn tidy(text: &str) -> String {
     }
 }
 
-/// Names at the right end of curves, moved apart.
+/// Names at the right end of curves; those that would cover each other are moved apart.
 fn label_ends(svg: &mut Svg, ends: &mut [(usize, [f64; 2])], suite: &Suite, [top, bottom]: [f64; 2]) {
-    ends.sort_by(|a, b| a.1[1].total_cmp(&b.1[1]));
     const APART: f64 = 14.0;
-    let mut ys: Vec<f64> = ends.iter().map(|(_, at)| at[1]).collect();
-    for i in 1..ys.len() {
-        ys[i] = ys[i].max(ys[i - 1] + APART);
+    ends.sort_by(|a, b| a.1[1].total_cmp(&b.1[1]));
+    let mut placed: Vec<Label> = Vec::new();
+    for (series, [x, y]) in ends.iter() {
+        let left = x + 9.0;
+        let room = ((WIDTH - left - 3.0) / width_of("x")) as usize;
+        let text = shortened(&suite.series[*series].name, room.max(4));
+        let right = left + width_of(&text);
+        let beside = placed.iter().filter(|p| p.left < right && left < p.right);
+        let y = beside.map(|p| p.y + APART).fold(*y, f64::max);
+        placed.push(Label { series: *series, text, left, right, y });
     }
-    let over = ys.last().map_or(0.0, |last| (last - bottom + 6.0).max(0.0));
-    ys.iter_mut().for_each(|y| *y = (*y - over).max(top));
-    for ((i, at), y) in ends.iter().zip(ys) {
-        let room = ((WIDTH - at[0] - 12.0) / width_of("x")) as usize;
-        let text = shortened(&suite.series[*i].name, room.max(4));
-        svg.text(&format!("label t{}", i % SERIES), [at[0] + 9.0, y + 4.0], Anchor::Start, &text);
+    // Back up where they would pass the bottom, the lowest first.
+    let mut lowest = bottom - 6.0;
+    for label in placed.iter_mut().rev().filter(|l| l.y > bottom - 6.0) {
+        label.y = lowest.max(top);
+        lowest -= APART;
     }
+    for label in placed {
+        let class = format!("label t{}", label.series % SERIES);
+        svg.text(&class, [label.left, label.y + 4.0], Anchor::Start, &label.text);
+    }
+}
+
+/// A name at the end of a curve.
+struct Label {
+    series: usize,
+    text: String,
+    left: f64,
+    right: f64,
+    y: f64,
 }
 
 /// Rows of a chart of bars, which is as high as it needs.

@@ -1,6 +1,6 @@
 //! Queries, keys and values that all ways of attention in the suites share, and how a recorded attention is timed.
 
-use crate::backend::{Backend, DeviceKind, Program, TimingSource};
+use crate::backend::{Backend, Burst, DeviceKind, Program, StepTime, TimingSource};
 use crate::bench::flags::Flag;
 use crate::bench::measure::{Options, Ready, clocked, repeat};
 use crate::bench::operators::uniform;
@@ -101,7 +101,7 @@ pub(super) fn time(
     let numbers = [
         ("compile_seconds", compile_seconds),
         ("first_run_seconds", first_seconds),
-        ("dispatches", program.dispatches() as f64),
+        (super::DISPATCHES, program.dispatches() as f64),
         ("samples", bursts.len() as f64),
     ];
     let flags = flags(backend, (source, seconds.is_some(), exceeded));
@@ -124,9 +124,49 @@ pub(super) fn flags(
     all.into_iter().filter(|(of, _)| *of).map(|(_, flag)| flag.to_string()).collect()
 }
 
+/// What a submission of nothing takes, which is not the work of a step that was submitted by itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Empty {
+    wall: f64,
+    cpu: f64,
+}
+
+impl Empty {
+    /// Errors: a lost device.
+    pub(super) fn of(program: &mut dyn Program) -> Result<Self> {
+        let bursts = [program.run_burst(0)?, program.run_burst(0)?, program.run_burst(0)?];
+        let least = |of: fn(&Burst) -> f64| bursts.iter().map(of).fold(f64::INFINITY, f64::min);
+        Ok(Self { wall: least(|b| b.wall_seconds), cpu: least(|b| b.cpu_seconds) })
+    }
+
+    /// Seconds and processor seconds of some steps without their submissions.
+    pub(super) fn sum<'a>(self, steps: impl Iterator<Item = &'a StepTime>) -> (f64, f64) {
+        let one = |s: &StepTime| {
+            let wall = if s.by_host { s.seconds - self.wall } else { s.seconds };
+            (wall, s.cpu_seconds.map_or(0.0, |cpu| cpu - self.cpu))
+        };
+        steps.map(one).fold((0.0, 0.0), |sum, s| (sum.0 + s.0, sum.1 + s.1))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn steps_are_told_without_the_submissions_that_they_were_timed_with() {
+        let step = |seconds, cpu_seconds, by_host| StepTime {
+            kernel: "matmul",
+            variant: "plain",
+            seconds,
+            cpu_seconds,
+            by_host,
+            by_token: true,
+        };
+        let steps = [step(1.0, Some(2.0), false), step(3.0, Some(4.0), true)];
+        assert_eq!(Empty { wall: 0.5, cpu: 0.25 }.sum(steps.iter()), (3.5, 5.5));
+        assert_eq!(Empty { wall: 0.5, cpu: 0.25 }.sum([step(1.0, None, false)].iter()), (1.0, 0.0));
+    }
 
     #[test]
     fn grids_are_as_near_to_squares_as_there_are() {

@@ -1,10 +1,10 @@
 //! What attention costs a host that runs it in its own frame: encoding it, the dispatches and copies that it takes, and how much of a
 //! submission's time its kernels work. Laplacian attention of 8 heads of 32 numbers through 49 landmarks.
 
-use super::attention::{bytes, flags, on_cpu};
+use super::attention::{Empty, bytes, flags, on_cpu};
 use super::crossover::Landmarked;
-use super::{KERNEL_SHARE, Kind, Way};
-use crate::backend::{Backend, Burst, StepTime, Stopwatch};
+use super::{DISPATCHES, KERNEL_SHARE, Kind, Way};
+use crate::backend::{Backend, Burst, Stopwatch};
 use crate::bench::measure::{Options, Ready, clocked, encode_seconds};
 use crate::bench::published::Point;
 use crate::bench::stats::Summary;
@@ -17,7 +17,12 @@ pub(super) static KIND: Kind = Kind {
     x: "tokens",
     sizes: &[1024, 4096, 16_384, 65_536, 262_144],
     quick: &[1024, 16_384],
-    ways: &[Way { series: &["submission", "its kernels", "encoding on the host"], bytes, measure }],
+    ways: &[Way {
+        series: &["submission", "its kernels", "encoding on the host"],
+        of_quick: true,
+        bytes,
+        measure,
+    }],
 };
 
 /// Submissions that are timed where time is short, and where it is not.
@@ -45,50 +50,51 @@ fn measure(backend: &dyn Backend, tokens: u32, options: Options) -> Result<Vec<P
         }
     }
     let (max_error, checked) = all.check(program, options.check_work)?;
+    let empty = Empty::of(program)?;
     // Whole submissions and single steps by turns, so that both see the same clock rates and neighbours.
     program.set_profiling(true);
     let total = Stopwatch::start();
-    let (mut whole, mut steps): (Vec<Burst>, Vec<Vec<StepTime>>) = (Vec::new(), Vec::new());
+    let (mut whole, mut kernels): (Vec<Burst>, Vec<(f64, f64)>) = (Vec::new(), Vec::new());
     let late = |runs: usize, seconds: f64| {
         let fewest = if seconds >= LONG_SECONDS { 1 } else { FEWEST };
         runs >= fewest && (seconds >= options.seconds || runs >= MOST)
     };
     while !late(whole.len(), total.seconds().0) {
         whole.push(program.run_burst(1)?);
-        steps.push(program.run()?.steps);
+        kernels.push(empty.sum(program.run()?.steps.iter()));
     }
     let cpu = on_cpu(backend);
     let (source, _) = clocked(&whole);
-    let wall = median(whole.iter().map(|b| b.wall_seconds));
-    let sum = |of: fn(&StepTime) -> f64| median(steps.iter().map(|run| run.iter().map(of).sum()));
-    let kernels = sum(|s| s.seconds);
-    let memory = program.memory();
-    let mut numbers = vec![
-        ("dispatches", program.dispatches() as f64),
-        ("staging_bytes", memory.staging as f64),
-        ("transient_bytes", memory.transient as f64),
-        ("encode_seconds", encode),
-        ("samples", whole.len() as f64),
-    ];
-    numbers.extend(kernels.zip(wall).map(|(kernels, wall)| (KERNEL_SHARE, kernels / wall)));
-    let stamped = whole.iter().map(|b| b.device_seconds).collect::<Option<Vec<f64>>>();
-    numbers.extend(stamped.and_then(|s| median(s.into_iter())).map(|device| ("device_seconds", device)));
     let submission = Point {
-        y: wall,
+        y: median(whole.iter().map(|b| b.wall_seconds)),
         cpu: median(whole.iter().map(|b| b.cpu_seconds)).filter(|_| cpu),
         max_error,
         checked: Some(checked),
-        flags: flags(backend, (source, wall.is_some(), exceeded)),
         ..Point::at(tokens)
     };
     let of_kernels = Point {
-        y: kernels,
-        cpu: sum(|s| s.cpu_seconds.unwrap_or_default()).filter(|_| cpu),
+        y: median(kernels.iter().map(|k| k.0)),
+        cpu: median(kernels.iter().map(|k| k.1)).filter(|_| cpu),
         ..Point::at(tokens)
     };
     // A single thread encodes, and waits for nothing.
     let encoding = Point { y: Some(encode), cpu: Some(encode).filter(|_| cpu), ..Point::at(tokens) };
-    Ok(vec![submission.with(&numbers), of_kernels, encoding])
+    let memory = program.memory();
+    let mut numbers = vec![
+        (DISPATCHES, program.dispatches() as f64),
+        ("staging_bytes", memory.staging as f64),
+        ("transient_bytes", memory.transient as f64),
+        ("samples", whole.len() as f64),
+    ];
+    let part = |kernels: Option<f64>, whole: Option<f64>| Some(kernels? / whole?);
+    let by_clock = part(of_kernels.y, submission.y);
+    let judged = if cpu { part(of_kernels.cpu, submission.cpu) } else { by_clock };
+    numbers.extend(judged.map(|share| (KERNEL_SHARE, share)));
+    numbers.extend(by_clock.filter(|_| cpu).map(|share| ("kernel_clock_share", share)));
+    let stamped = whole.iter().map(|b| b.device_seconds).collect::<Option<Vec<f64>>>();
+    numbers.extend(stamped.and_then(|s| median(s.into_iter())).map(|device| ("device_seconds", device)));
+    let flags = flags(backend, (source, submission.y.is_some(), exceeded));
+    Ok(vec![Point { flags, ..submission.with(&numbers) }, of_kernels, encoding])
 }
 
 #[cfg(test)]

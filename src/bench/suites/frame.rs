@@ -5,8 +5,8 @@
 //! the explorer draws it. As there, features and bandwidths stay those of the first frame, and the range of the colours comes from the row of
 //! the last one.
 
-use super::attention::{flags, on_cpu, sides};
-use super::{Kind, Way};
+use super::attention::{Empty, flags, on_cpu, sides};
+use super::{DISPATCHES, Kind, Way};
 use crate::backend::cpu::CpuBackend;
 use crate::backend::{Backend, Program, Stopwatch, TimingSource};
 use crate::bench::expected::{Found, wrong};
@@ -45,6 +45,7 @@ pub(super) static KIND: Kind = Kind {
             "back to the host",
             "first frame",
         ],
+        of_quick: true,
         bytes: |tokens| 2048.0 * f64::from(tokens),
         measure,
     }],
@@ -272,7 +273,7 @@ fn measure(backend: &dyn Backend, tokens: u32, options: Options) -> Result<Vec<P
     (frame.max_error, frame.checked) = (max_error, Some(checked));
     frame.flags = flags(backend, (TimingSource::Timestamp, frame.y.is_some(), exceeded));
     let frame = frame.with(&[
-        ("dispatches", program.dispatches() as f64),
+        (DISPATCHES, program.dispatches() as f64),
         ("frames", whole.0.len() as f64),
         ("device_bytes", (memory.external + memory.beyond_inputs_and_outputs()) as f64),
         ("submission_seconds", run_seconds.unwrap_or_default()),
@@ -297,18 +298,17 @@ fn sections(
         let why = "steps are timed whole, which --max-dispatch-ms forbids";
         return Ok([0; 3].map(|_| Point::skipped(tokens, why)));
     }
+    let empty = Empty::of(program)?;
     program.set_profiling(true);
     let mut parts = [const { Part(Vec::new()) }; 3];
     let total = Stopwatch::start();
     while parts[0].0.len() < FEWEST && (parts[0].0.is_empty() || total.seconds().0 < LONG_SECONDS) {
         let steps = program.run()?.steps;
-        let mut sums = [(0.0, 0.0); 3];
-        for (step, time) in program.schedule().steps.iter().zip(&steps) {
-            let section = map.ends.iter().filter(|end| step.pass.0 >= **end).count();
-            sums[section].0 += time.seconds;
-            sums[section].1 += time.cpu_seconds.unwrap_or_default();
+        let section = |pass: PassId| map.ends.iter().filter(|end| pass.0 >= **end).count();
+        let of = program.schedule().steps.iter().map(|s| section(s.pass)).zip(&steps);
+        for (number, part) in parts.iter_mut().enumerate() {
+            part.0.push(empty.sum(of.clone().filter(|(s, _)| *s == number).map(|(_, time)| time)));
         }
-        parts.iter_mut().zip(sums).for_each(|(part, sum)| part.0.push(sum));
     }
     Ok([0, 1, 2].map(|i| parts[i].point(tokens, cpu)))
 }

@@ -45,6 +45,8 @@ pub struct Kind {
 struct Way {
     /// Names of the series that it gives a point each; the time of the first is that of a whole run.
     series: &'static [&'static str],
+    /// Whether it is part of a short run, where no sizes were asked for.
+    of_quick: bool,
     /// Bytes that the host holds at a size, about.
     bytes: fn(u32) -> f64,
     /// Measures one size: a point for each series.
@@ -193,7 +195,9 @@ pub(super) fn run(
     watcher: &mut dyn Watcher,
 ) {
     let sizes = kind.sizes(&document.settings);
-    let longest = match (document.settings.suite_sizes.is_empty(), document.settings.quick) {
+    let own_sizes = document.settings.suite_sizes.is_empty();
+    let short = own_sizes && document.settings.quick;
+    let longest = match (own_sizes, short) {
         (false, _) => LONGEST_RUN,
         (true, true) => LONGEST_QUICK,
         (true, false) => LONGEST,
@@ -219,7 +223,11 @@ pub(super) fn run(
                 grouped(f64::from(x)),
                 kind.x
             ));
-            let points = match too_much(way, &suite.series[at].points, x, longest, host) {
+            let why = match short && !way.of_quick {
+                true => Some("a short run leaves it out; ask for sizes with --n, or for a full run".into()),
+                false => too_much(way, &suite.series[at].points, x, longest, host),
+            };
+            let points = match why {
                 Some(why) => vec![Point::skipped(x, why)],
                 None => match session.with(watcher, |backend, _| (way.measure)(backend, x, options)) {
                     Ok(points) => points,
@@ -249,16 +257,16 @@ pub(crate) fn findings(computes_on_cpu: bool, suite: &Suite) -> Vec<String> {
     let crossings = crossings(suite, &lines(computes_on_cpu, suite)).into_iter().map(|c| c.told);
     let points = suite.series.first().into_iter().flat_map(|s| &s.points);
     let shares = points.filter_map(|p| {
-        let (x, kernels) = (p.x?, p.numbers.get(KERNEL_SHARE)?);
-        let told =
-            format!("{} {}: kernels take {} of a submission", grouped(x), suite.x, share(Some(*kernels)));
-        Some(told)
+        let (size, of) = (format!("{} {}", grouped(p.x?), suite.x), |name| p.numbers.get(name).copied());
+        let (kernels, dispatches) = (share(Some(of(KERNEL_SHARE)?)), grouped(of(DISPATCHES)?));
+        Some(format!("{size}: kernels take {kernels} of a submission of {dispatches} dispatches"))
     });
     crossings.chain(shares).collect()
 }
 
-/// Name of the part of a submission's time in which kernels run.
+/// Names of numbers that sentences are made of: the part of a submission's time in which kernels run, and its dispatches.
 const KERNEL_SHARE: &str = "kernel_share";
+const DISPATCHES: &str = "dispatches";
 
 /// Further numbers of a point for people, each with its name.
 pub(crate) fn numbers(point: &Point) -> Vec<String> {

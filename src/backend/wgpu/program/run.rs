@@ -96,6 +96,7 @@ impl WgpuProgram {
                 variant: self.steps[index].variant.name,
                 seconds: stamped.unwrap_or(wall),
                 cpu_seconds: self.core.software.then_some(cpu),
+                by_host: stamped.is_none(),
                 by_token: step.dims.find("n").is_some(),
             });
         }

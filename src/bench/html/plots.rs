@@ -317,13 +317,14 @@ pub(super) fn sweep(device: &Device, suite: &Suite, ranges: &Ranges) -> Option<F
     let [_, own] = alone.suites.get(&suite.name)?;
     // Names stand at the ends of curves; a legend is needed where they are too long for that.
     const LONGEST: f64 = 170.0;
-    let longest = suite.series.iter().map(|s| width_of(&s.name)).fold(0.0, f64::max);
+    let cpu = by_cpu(device.computes_on_cpu(), suite);
+    let lines = lines(device.computes_on_cpu(), suite);
+    let drawn = suite.series.iter().zip(&lines).filter(|(_, line)| !line.is_empty());
+    let longest = drawn.map(|(s, _)| width_of(&s.name)).fold(0.0, f64::max);
     let frame = Frame {
         x: Log::around(xs.iter().copied(), 0.03, left, right + 4.0 - longest.min(LONGEST))?,
         y: Log::around(shared_or_own(ys, own).iter().copied(), 0.07, bottom, top)?,
     };
-    let cpu = by_cpu(device.computes_on_cpu(), suite);
-    let lines = lines(device.computes_on_cpu(), suite);
     if lines.iter().all(Vec::is_empty) {
         return None;
     }

@@ -218,6 +218,7 @@ fn candidates(args: &Args) -> Result<Vec<Candidate<'static>>, Failure> {
 /// Prints what would run.
 pub(super) fn list(args: &Args) -> Outcome {
     let (jobs, kinds) = args.jobs()?;
+    let settings = args.settings(kinds);
     let reference = bench::reference_rows();
     let is_quick = |job: &Job| {
         job.variant.is_none() && reference.iter().any(|(s, c)| s.name == job.spec.name && c.name == job.name)
@@ -230,7 +231,7 @@ pub(super) fn list(args: &Args) -> Outcome {
                 "quick": is_quick(job),
             })
         };
-        let suites = kinds.iter().map(|kind| suites::listed_json(kind, &args.settings(Vec::new())));
+        let suites = settings.suites.iter().map(|kind| suites::listed_json(kind, &settings));
         let all = json!({
             "rows": jobs.iter().map(row).collect::<Vec<_>>(),
             "suites": suites.collect::<Vec<_>>(),
@@ -245,7 +246,7 @@ pub(super) fn list(args: &Args) -> Outcome {
     if !jobs.is_empty() {
         print_line(&counted(jobs.len(), "row", "rows"))?;
     }
-    kinds.iter().try_for_each(|kind| print_line(&suites::listed(kind, &args.settings(kinds.clone()))))
+    settings.suites.iter().try_for_each(|kind| print_line(&suites::listed(kind, &settings)))
 }
 
 /// Prints what the numbers mean.

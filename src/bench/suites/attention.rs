@@ -5,9 +5,11 @@ use crate::bench::flags::Flag;
 use crate::bench::measure::{Options, Ready, clocked, repeat};
 use crate::bench::operators::uniform;
 use crate::bench::published::Point;
+use crate::bench::run::LONGEST_RUN;
 use crate::bench::stats::Summary;
 use crate::error::Result;
-use crate::graph::Graph;
+use crate::graph::{Graph, Lowering};
+use crate::numbers::seconds;
 use crate::tensor::{DType, HostData, HostTensor, Shape, Tensor};
 
 /// Heads and coordinates of a head.
@@ -90,12 +92,15 @@ pub(super) fn time(
     options: Options,
     check: impl FnOnce(&mut dyn Program) -> Result<(Option<f64>, String)>,
 ) -> Result<Point> {
+    if let Some(why) = too_long(backend, graph, options)? {
+        return Ok(Point::skipped(tokens, why));
+    }
     let Ready { mut program, compile_seconds, first_seconds, exceeded } =
         Ready::make(backend, graph, inputs, options)?;
     let (max_error, checked) = check(program.as_mut())?;
     let bursts = repeat(program.as_mut(), options)?;
     let (source, times) = clocked(&bursts);
-    let seconds = Summary::of(&times).filter(Summary::is_measurable).map(|s| s.median);
+    let median = Summary::of(&times).filter(Summary::is_measurable).map(|s| s.median);
     let cpu: Vec<f64> = bursts.iter().map(|b| b.cpu_seconds).collect();
     let cpu = Summary::of(&cpu).filter(|s| on_cpu(backend) && s.is_measurable()).map(|s| s.median);
     let numbers = [
@@ -104,9 +109,24 @@ pub(super) fn time(
         (super::DISPATCHES, program.dispatches() as f64),
         ("samples", bursts.len() as f64),
     ];
-    let flags = flags(backend, (source, seconds.is_some(), exceeded));
-    let point = Point { y: seconds, cpu, max_error, checked: Some(checked), flags, ..Point::at(tokens) };
+    let flags = flags(backend, (source, median.is_some(), exceeded));
+    let point = Point { y: median, cpu, max_error, checked: Some(checked), flags, ..Point::at(tokens) };
     Ok(point.with(&numbers))
+}
+
+/// Why a graph is not run at all: its work, at the device's peak, takes longer than anybody waits. This is what holds at the first size,
+/// from which no growth is known.
+fn too_long(backend: &dyn Backend, graph: &Graph, options: Options) -> Result<Option<String>> {
+    let Some(peak) = options.flop_per_second else { return Ok(None) };
+    let lowering = backend.device_caps().map_or(Lowering::Reference, Lowering::Device);
+    let schedule = graph.schedule(lowering)?;
+    // What the device itself finds to do, possibly nothing, is not counted.
+    let certain = schedule.steps.iter().filter(|s| s.group_counts().next().is_none());
+    let costs = certain.map(|s| (s.kernel.cost)(&s.dims, &s.params));
+    let least = costs.map(|c| c.flop + 8.0 * c.exp).sum::<f64>() / peak;
+    Ok((least > LONGEST_RUN).then(|| {
+        format!("a run takes {} at this device's peak, and may take {}", seconds(least), seconds(LONGEST_RUN))
+    }))
 }
 
 /// What to know of a time: where it comes from, whether it could be seen, and whether a dispatch took too long.
@@ -155,6 +175,7 @@ impl Empty {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::cpu::CpuBackend;
 
     #[test]
     fn steps_are_told_without_the_submissions_that_they_were_timed_with() {
@@ -169,6 +190,24 @@ mod tests {
         let steps = [step(1.0, Some(2.0), false), step(3.0, Some(4.0), true)];
         assert_eq!(Empty { wall: 0.5, cpu: 0.25 }.sum(steps.iter()), (3.5, 5.5));
         assert_eq!(Empty { wall: 0.5, cpu: 0.25 }.sum([step(1.0, None, false)].iter()), (1.0, 0.0));
+    }
+
+    #[test]
+    fn work_that_takes_minutes_at_the_peak_is_not_begun() {
+        let data = Data::new(64).expect("a grid");
+        let (mut graph, qkv) = data.graph("q k");
+        let (q, k) = (qkv[0], qkv[1]);
+        let params = crate::kernels::linalg::matmul::Params { transpose_w: 1, ..Default::default() };
+        let inputs = crate::kernels::linalg::matmul::Inputs::new(q, k);
+        let out = crate::kernels::linalg::matmul::record(&mut graph, "q k", inputs, params).expect("fits");
+        graph.output(out).expect("of the graph");
+        let flop = 2.0 * f64::from(HEADS * 64 * 64 * HEAD_DIM);
+        let at = |peak| Options { flop_per_second: peak, ..Options::default() };
+        let why = too_long(&CpuBackend, &graph, at(Some(flop / 100.0))).expect("it schedules");
+        assert!(why.as_ref().is_some_and(|w| w.contains("100 s at this device's peak")), "{why:?}");
+        for peak in [Some(flop), None] {
+            assert_eq!(too_long(&CpuBackend, &graph, at(peak)).expect("it schedules"), None);
+        }
     }
 
     #[test]

@@ -84,13 +84,17 @@ pub fn usual(quick: bool) -> Vec<&'static Kind> {
 }
 
 impl Kind {
-    /// Sizes at which a run measures it.
+    /// Sizes at which a run measures it, the smallest first.
     pub fn sizes(&self, settings: &Settings) -> Vec<u32> {
-        match (&settings.suite_sizes[..], settings.quick) {
-            ([], true) => self.quick.to_vec(),
-            ([], false) => self.sizes.to_vec(),
-            (asked, _) => asked.to_vec(),
+        let mut sizes = match (&settings.suite_sizes[..], settings.quick) {
+            ([], true) => self.quick,
+            ([], false) => self.sizes,
+            (asked, _) => asked,
         }
+        .to_vec();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
     }
 
     /// Names of all its series.

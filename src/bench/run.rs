@@ -108,6 +108,13 @@ impl Session<'_, '_> {
         Ok(&**self.backend.insert(opened))
     }
 
+    /// Opens the device anew, so that nothing is left of what ran before. Where that fails, the next use of it says so.
+    pub(super) fn afresh(&mut self) {
+        // First gone, so that its memory is free.
+        self.backend = None;
+        self.backend = (self.candidate.open)().ok().map(|(backend, _)| backend);
+    }
+
     /// Does something with the device, and notes whether it was lost meanwhile.
     pub(super) fn with<T>(
         &mut self,
@@ -210,7 +217,11 @@ fn of_device(
         let rows: Vec<Row> = device.rows.iter().map(|(_, row)| row.clone()).collect();
         device.score = score(&rows);
     }
-    for kind in document.settings.suites.clone() {
+    for (number, kind) in document.settings.suites.clone().into_iter().enumerate() {
+        // Thousands of dispatches in one submission leave pools behind that make later ones slower for as long as the device is open.
+        if number > 0 {
+            session.afresh();
+        }
         suites::run(document, &mut session, kind, options, watcher);
     }
 }
@@ -305,6 +316,8 @@ mod tests {
         WrongResult,
         /// Numbers are not numbers.
         NotNumbers,
+        /// Everything is more than it can do.
+        TooMuch,
         /// The device is lost in so many runs, from the n-th run of all on.
         Lost {
             from: usize,
@@ -348,6 +361,12 @@ mod tests {
         fn run(&mut self) -> Result<Timings> {
             let run = self.of.runs.fetch_add(1, Ordering::Relaxed);
             match self.of.fault {
+                Fault::TooMuch => Err(Error::Limit {
+                    what: "loop rounds".into(),
+                    requested: 2,
+                    allowed: 1,
+                    remedy: "use fewer tokens".into(),
+                }),
                 Fault::Lost { from, times } if (from..from + times).contains(&run) => {
                     Err(Error::DeviceLost { device: "faulty".into(), reason: "as it was told".into() })
                 }
@@ -511,6 +530,28 @@ mod tests {
             given_up.filter(|f| f.contains("given up")).count(),
             suite.series.len() - (MOST_LOSSES + 1)
         );
+    }
+
+    #[test]
+    fn limits_of_a_device_end_a_sweep_and_fail_sizes_that_were_asked_for() {
+        let (asked, _) = crossover(Fault::TooMuch);
+        assert!(
+            asked.series.iter().all(|s| s.points.len() == 1 && s.points[0].failure.is_some()),
+            "{asked:?}"
+        );
+        let settings = Settings { suites: suites::usual(true), ..settings() };
+        let (document, _) = ran_as(settings, Fault::TooMuch, &[]);
+        for series in &document.devices[0].suites[0].series {
+            let [point] = &series.points[..] else { panic!("{series:?}") };
+            assert!(point.failure.is_none() && point.skipped.is_some() && point.y.is_none(), "{point:?}");
+        }
+    }
+
+    #[test]
+    fn every_suite_but_the_first_has_a_device_of_its_own() {
+        let settings = Settings { suites: suites::SUITES.to_vec(), suite_sizes: vec![64], ..settings() };
+        let (document, opened) = ran_as(settings, Fault::None, &[]);
+        assert_eq!((document.devices[0].suites.len(), opened), (3, 3));
     }
 
     #[test]

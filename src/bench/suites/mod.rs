@@ -1,7 +1,8 @@
 //! End-to-end suites: times of what users wait for over sizes, where rows time single kernels.
 //!
 //! A suite has several ways, each of which gives one or more series of points. Sizes grow, and a way ends at the first size at which a run
-//! is predicted to take longer than a budget, or at which it fails; the last point of its first series says which.
+//! is predicted to take longer than a budget, which the device cannot do, or at which it fails; the last point of its first series says
+//! which.
 
 mod attention;
 mod crossing;
@@ -235,7 +236,10 @@ pub(super) fn run(
                 Some(why) => vec![Point::skipped(x, why)],
                 None => match session.with(watcher, |backend, _| (way.measure)(backend, x, options)) {
                     Ok(points) => points,
-                    // Told once, not for every part of it.
+                    // How far a device can go ends a sweep; whoever asks for a size wants it. Told once, not for every part of it.
+                    Err(error @ (Error::Limit { .. } | Error::Unsupported { .. })) if own_sizes => {
+                        vec![Point::skipped(x, one_line(error))]
+                    }
                     Err(error) => vec![Point::failed(x, one_line(error))],
                 },
             };

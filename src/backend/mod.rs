@@ -85,8 +85,10 @@ pub struct StepTime {
     pub variant: &'static str,
     /// Seconds.
     pub seconds: f64,
-    /// Seconds of processor time of the whole process, where the device computes on the CPU.
+    /// Seconds of processor time of the whole process, where the device computes on the CPU; a submission is included.
     pub cpu_seconds: Option<f64>,
+    /// Whether `seconds` are the host's and include a submission: the device could not time this step by itself.
+    pub by_host: bool,
     /// Whether the step's work grows with the number of tokens (its kernel has dimension `n`).
     pub by_token: bool,
 }
@@ -277,6 +279,11 @@ pub trait Program: Debug + Send {
     /// The variant of every step in order; `reference` where kernels have none.
     fn step_variants(&self) -> Vec<&'static str> {
         vec!["reference"; self.schedule().steps.len()]
+    }
+
+    /// Dispatches of one run: a step is several where it was cut into windows of heads or rows.
+    fn dispatches(&self) -> usize {
+        self.schedule().steps.len()
     }
 
     /// What it holds.

@@ -178,17 +178,17 @@ pub fn measure_with<E: std::borrow::Borrow<Expected>>(
 }
 
 /// A program that has run once.
-struct Ready {
-    program: Box<dyn Program>,
-    compile_seconds: f64,
-    first_seconds: f64,
+pub(super) struct Ready {
+    pub(super) program: Box<dyn Program>,
+    pub(super) compile_seconds: f64,
+    pub(super) first_seconds: f64,
     /// Whether a single dispatch takes longer than it should, however short they were cut.
-    exceeded: bool,
+    pub(super) exceeded: bool,
 }
 
 impl Ready {
     /// Compiles a graph, gives it its inputs and runs it; where dispatches are to be short, as often as it takes.
-    fn make(
+    pub(super) fn make(
         backend: &dyn Backend,
         graph: &Graph,
         inputs: &[(Tensor, &HostTensor)],
@@ -229,7 +229,7 @@ impl Ready {
 }
 
 /// The middle of a few encodings; one that takes long is done once.
-fn encode_seconds(program: &mut dyn Program) -> Result<Option<f64>> {
+pub(super) fn encode_seconds(program: &mut dyn Program) -> Result<Option<f64>> {
     let mut times = Vec::new();
     while times.len() < ENCODES && times.iter().sum::<f64>() < 0.05 {
         match program.encode_seconds()? {

@@ -170,7 +170,7 @@ pub struct Row {
 }
 
 /// Times of several ways over one size.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Suite {
     /// Short name.
     pub name: String,
@@ -185,7 +185,7 @@ pub struct Suite {
 }
 
 /// One way over all sizes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
     /// Which way.
     pub name: String,
@@ -194,7 +194,7 @@ pub struct Series {
 }
 
 /// One way at one size.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Point {
     /// The size.
     pub x: Option<f64>,
@@ -204,8 +204,16 @@ pub struct Point {
     pub cpu: Option<f64>,
     /// Largest error against the f64 reference.
     pub max_error: Option<f64>,
-    /// Why there are no numbers.
+    /// Which part of the result was checked, or why none was.
+    pub checked: Option<String>,
+    /// What went wrong, so that there are no numbers.
     pub failure: Option<String>,
+    /// Why it was not run, which is no failure.
+    pub skipped: Option<String>,
+    /// What else is to be known.
+    pub flags: Vec<String>,
+    /// What else was counted or timed, by name with its unit: `dispatches`, `staging_bytes`, `compile_seconds`.
+    pub numbers: BTreeMap<String, f64>,
 }
 
 impl Device {
@@ -562,12 +570,23 @@ fn suite(at: &At<'_>) -> Result<Suite> {
 
 fn series(at: &At<'_>) -> Result<Series> {
     let point = |at: &At<'_>| {
+        let others = at.at("numbers")?;
+        let mut numbers = BTreeMap::new();
+        for key in others.keys()? {
+            if let Some(x) = others.number(&key)? {
+                numbers.insert(key, x);
+            }
+        }
         Ok(Point {
             x: at.number("x")?,
             y: at.number("y")?,
             cpu: at.number("cpu")?,
             max_error: at.number("max_error")?,
+            checked: at.text("checked")?,
             failure: at.text("failure")?,
+            skipped: at.text("skipped")?,
+            flags: at.texts("flags")?,
+            numbers,
         })
     };
     Ok(Series {

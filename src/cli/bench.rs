@@ -4,6 +4,7 @@ mod compare;
 mod graphs;
 mod positions;
 mod rows;
+mod suites;
 
 use super::{Failure, Outcome, notice, open_device, print_line, progress};
 use crate::backend::{Backend, DeviceKind};
@@ -20,7 +21,8 @@ use std::path::PathBuf;
 pub(super) struct Args {
     #[command(subcommand)]
     other: Option<compare::Command>,
-    /// Parts of kernels' names (`probe` for the probes themselves), or one of these tables: `scaling` for time and memory of Nyström
+    /// Parts of kernels' names (`probe` for the probes themselves) and of these suites: `crossover`, attention of all kinds over tokens;
+    /// `frame`, a frame of the explorer; `embedding`, what attention costs a host. Or one of these tables: `scaling` for time and memory of Nyström
     /// attention over tokens, `masked` for both ways of masked attention over tokens, `graph` for masks on graphs and trees,
     /// `position` for position codes
     filter: Vec<String>,
@@ -45,7 +47,7 @@ pub(super) struct Args {
     /// Print what each number means, and run nothing
     #[arg(long)]
     describe: bool,
-    /// Numbers of tokens to run cases at instead of their own: 4k or 1k..1M (doubling) or 1k,3k
+    /// Numbers of tokens to run cases and suites at instead of their own: 4k or 1k..1M (doubling) or 1k,3k
     #[arg(long, value_parser = rows::parse_sizes)]
     n: Option<rows::Sizes>,
     /// Numbers of landmarks

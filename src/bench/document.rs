@@ -7,8 +7,8 @@ use super::peaks::Peaks;
 use super::plan::hashes;
 use super::report::{FIELDS, Row};
 use super::system::{System, commit, date};
-use crate::backend::DeviceInfo;
 use crate::backend::device::Facts;
+use crate::backend::{DeviceInfo, Tuning};
 use crate::kernel::Caps;
 use serde_json::{Value, json};
 
@@ -36,6 +36,8 @@ pub struct Settings {
     pub cool_down_seconds: f64,
     /// How long a dispatch may take.
     pub max_dispatch_ms: Option<f64>,
+    /// When variants were chosen by measuring.
+    pub tuning: Tuning,
 }
 
 /// One device with what was measured on it.
@@ -133,6 +135,7 @@ impl Document {
                 "case": s.case,
                 "cool_down_seconds": s.cool_down_seconds,
                 "max_dispatch_ms": s.max_dispatch_ms,
+                "tune": s.tuning.to_string(),
             },
             "system": self.system.json(),
             "kernels": hashes(),

@@ -159,6 +159,7 @@ impl Args {
             case: self.case.clone(),
             cool_down_seconds: self.cool_down,
             max_dispatch_ms: self.max_dispatch_ms,
+            tuning: self.tune.when(),
         }
     }
 }
@@ -176,10 +177,10 @@ pub(super) fn parse_sizes(text: &str) -> Result<Sizes, String> {
 fn candidates(args: &Args) -> Result<Vec<Candidate<'static>>, Failure> {
     let places = device::select(&device::list(), &args.device, &args.backend)?;
     let candidate = |asked: String| {
-        let place = asked.clone();
+        let (place, tune) = (asked.clone(), args.tune);
         let mut told = false;
         let open = move || {
-            let opened = device::open(&place)?;
+            let opened = tune.open(&place)?;
             if !std::mem::replace(&mut told, true) {
                 opened.notices.iter().for_each(notice);
             }

@@ -278,6 +278,10 @@ impl Program for WgpuProgram {
         self.steps.iter().map(|s| s.variant.name).collect()
     }
 
+    fn tuned_steps(&self) -> usize {
+        self.steps.iter().filter(|s| s.tuned).count()
+    }
+
     fn memory(&self) -> Memory {
         let stage = |s: &Stage| match s {
             Stage::Uniform(buffer) => buffer.size(),

@@ -32,7 +32,7 @@ pub(super) struct Args {
     backend: Vec<String>,
     /// With it, rows in which a search chose other variants are measured both ways
     #[command(flatten)]
-    tune: super::tune::Args,
+    tune: super::tune::TuneArg,
     /// Variant to hold kernels to, or all for a row per variant that suits
     #[arg(long)]
     variant: Option<String>,

@@ -14,7 +14,7 @@ pub(super) struct Args {
     #[arg(long)]
     device: Option<String>,
     #[command(flatten)]
-    tune: super::tune::Args,
+    tune: super::tune::TuneArg,
     /// Views to open side by side, by id; may be given several times
     #[arg(long = "view")]
     views: Vec<String>,

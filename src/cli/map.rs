@@ -96,7 +96,7 @@ pub(super) struct Args {
     #[arg(long, default_value = "auto")]
     device: String,
     #[command(flatten)]
-    tune: super::tune::Args,
+    tune: super::tune::TuneArg,
     /// Frames of a video as FROM..TO, the last one not included; FROM.. and ..TO for the rest and the start
     #[arg(long, value_parser = clip::parse_frames)]
     frames: Option<clip::FrameRange>,

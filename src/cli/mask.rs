@@ -79,7 +79,7 @@ pub(super) struct Args {
     #[arg(long, default_value = "auto")]
     device: String,
     #[command(flatten)]
-    tune: super::tune::Args,
+    tune: super::tune::TuneArg,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,

@@ -122,7 +122,7 @@ fn print_line(text: &str) -> Outcome {
 }
 
 /// Opens a device and tells what there is to tell about it.
-fn open_device(asked: &str, tune: tune::Args) -> Result<Box<dyn crate::backend::Backend>, Failure> {
+fn open_device(asked: &str, tune: tune::TuneArg) -> Result<Box<dyn crate::backend::Backend>, Failure> {
     let opened = tune.open(asked)?;
     opened.notices.iter().for_each(notice);
     Ok(opened.backend)

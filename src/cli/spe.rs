@@ -102,7 +102,7 @@ pub(super) struct Args {
     #[arg(long, default_value = "auto")]
     device: String,
     #[command(flatten)]
-    tune: super::tune::Args,
+    tune: super::tune::TuneArg,
     /// Picture to write
     #[arg(long, default_value = "spe.png")]
     out: PathBuf,

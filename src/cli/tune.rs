@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// The flag.
 #[derive(Clone, Copy, Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct TuneArg {
     /// Choose among the variants of kernels by short trials, which are remembered on disk: auto (unless the device computes on the CPU),
     /// on or off
     #[arg(long, value_enum, default_value_t = When::Auto, value_name = "WHEN", hide_possible_values = true)]
@@ -33,7 +33,7 @@ impl Listener for Told {
     }
 }
 
-impl Args {
+impl TuneArg {
     /// When to do it.
     pub(super) fn when(self) -> Tuning {
         match self.tune {

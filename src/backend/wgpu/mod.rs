@@ -25,7 +25,7 @@ pub use readback::Ticket;
 pub use self_test::{SelfTestFailure, run_checks, self_test, self_test_in};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-pub use tune::{SEARCH_SECONDS, SOFTWARE_SEARCH_SECONDS, TunedChoice, TuningOptions};
+pub use tune::{SEARCH_SECONDS, SOFTWARE_SEARCH_SECONDS, TunedChoice, TunedFile, TuningOptions};
 
 /// Transient bytes that composed operations stay under unless told otherwise.
 pub const DEFAULT_MEMORY_BUDGET: u64 = 192 << 20;

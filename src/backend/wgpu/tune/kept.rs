@@ -9,7 +9,7 @@ use crate::backend::DeviceInfo;
 use crate::backend::wgpu::cache::hash;
 use crate::whole_file::{read_input, write_whole};
 use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 /// First line of a file.
@@ -110,7 +110,9 @@ fn text(choices: &Choices, identity: &str) -> String {
 /// Errors: why it is not used, in words that name it.
 pub(super) fn read(file: &Path, identity: &str) -> Result<Choices, String> {
     let why = |why: String| format!("{}: is not used: {why}", file.display());
-    if std::fs::metadata(file).is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound) {
+    if std::fs::metadata(file)
+        .is_err_and(|e| matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory))
+    {
         return Ok(Choices::new());
     }
     let bytes = read_input(file, MOST_BYTES).map_err(|e| why(crate::words::told(&e)))?;

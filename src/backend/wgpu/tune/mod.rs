@@ -25,7 +25,7 @@ use class::Class;
 use kept::{Choice, Choices};
 use search::{Track, fastest};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use trial::Most;
@@ -72,6 +72,38 @@ pub struct TunedChoice {
     pub seconds: f64,
     /// Seconds of one run of the default.
     pub default_seconds: f64,
+}
+
+/// What is remembered of an adapter.
+#[derive(Clone, Debug)]
+pub struct TunedFile {
+    /// Where; it need not exist.
+    pub path: PathBuf,
+    /// What it says, or why it is not used.
+    pub choices: std::result::Result<Vec<TunedChoice>, String>,
+}
+
+impl TunedFile {
+    /// What a folder remembers of an adapter with the driver it has now.
+    pub fn of(folder: &Path, adapter: &::wgpu::AdapterInfo) -> Self {
+        let identity = kept::identity(&super::device_info(adapter), adapter.vendor, adapter.device);
+        let path = kept::file_of(folder, &identity);
+        let choices = kept::read(&path, &identity).map(|choices| told(&choices));
+        Self { path, choices }
+    }
+}
+
+/// Choices for people.
+fn told(choices: &Choices) -> Vec<TunedChoice> {
+    let of = |(class, c): (&Class, &Choice)| TunedChoice {
+        kernel: class.kernel.clone(),
+        shape: class.shape.clone(),
+        variant: c.variant.clone(),
+        default: c.default.clone(),
+        seconds: c.seconds,
+        default_seconds: c.default_seconds,
+    };
+    choices.iter().map(of).collect()
 }
 
 /// What the programs of a device share.
@@ -180,19 +212,11 @@ impl Tuner {
     pub(super) fn choices(&self) -> Vec<TunedChoice> {
         let Ok(mut known) = self.known.lock() else { return Vec::new() };
         self.read(&mut known);
-        let told = |(class, c): (&Class, &Choice)| TunedChoice {
-            kernel: class.kernel.clone(),
-            shape: class.shape.clone(),
-            variant: c.variant.clone(),
-            default: c.default.clone(),
-            seconds: c.seconds,
-            default_seconds: c.default_seconds,
-        };
-        known.choices.iter().map(told).collect()
+        told(&known.choices)
     }
 
     /// The file in which choices are remembered, if they are.
-    pub(super) fn file(&self) -> Option<&std::path::Path> {
+    pub(super) fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }
 

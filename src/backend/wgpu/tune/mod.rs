@@ -265,13 +265,22 @@ impl Tuner {
             failed: false,
         };
         let end = begun + Duration::from_secs_f64(2.0 * self.seconds);
-        let mut found = fastest(&mut track, candidates.len(), Some(end))?;
+        let mut found = fastest(&mut track, candidates.len(), Some(end));
         if std::mem::take(&mut track.failed) {
             // One clock for all: the host's, where timestamps failed once.
             track.stamped = false;
             track.expected = None;
-            found = fastest(&mut track, candidates.len(), Some(end))?;
+            found = fastest(&mut track, candidates.len(), Some(end));
         }
+        let found = match found {
+            Err(error @ Error::DeviceLost { .. }) => return Err(error),
+            Err(error) => {
+                let kernel = step.kernel.name;
+                self.listener.notice(&format!("{kernel} is not tuned: {}", one_line(error)));
+                return Ok(Searched::NotTried);
+            }
+            Ok(found) => found,
+        };
         Ok(match found {
             Some(found) => Searched::Found(Choice {
                 variant: candidates[found.best].name.into(),
@@ -365,7 +374,9 @@ impl OnDevice<'_> {
             };
             let mut numbers = program.read(tensor)?.to_f64();
             self.tuner.listener.result(kernel, variant, &mut numbers);
-            HostTensor::new(tensor.shape(), HostData::F64(numbers)).map(Some)
+            // A pixel is four of them, so the shape may be another one.
+            let count = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+            HostTensor::new([count], HostData::F64(numbers)).map(Some)
         };
         tensors.iter().enumerate().map(read).collect()
     }

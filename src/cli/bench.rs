@@ -30,7 +30,7 @@ pub(super) struct Args {
     /// Only devices of these backends: vulkan, dx12, metal, gl, cpu; several with commas. Without --device, all of them
     #[arg(long, value_delimiter = ',')]
     backend: Vec<String>,
-    /// With it, rows in which a search chose other variants are measured both ways
+    // Rows in which it chose other variants are measured both ways.
     #[command(flatten)]
     tune: super::tune::TuneArg,
     /// Variant to hold kernels to, or all for a row per variant that suits

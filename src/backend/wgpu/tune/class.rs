@@ -49,3 +49,46 @@ impl Class {
         Self { kernel: step.kernel.name.into(), shape, candidates }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Lowering;
+    use crate::kernel::OnWgpu;
+    use crate::kernel::case::Concrete;
+    use crate::kernels::find;
+    use crate::tensor::Dims;
+
+    /// The class of a product of so many rows, chosen among the first few variants.
+    fn class(case: &str, rows: u32, variants: usize) -> Class {
+        let spec = find("matmul").expect("a kernel of the list");
+        let case = spec.cases.iter().find(|c| c.name == case).expect("one of its cases");
+        let mut dims = Dims::of(case.dims);
+        dims.set("n", rows);
+        dims.set("ar", rows);
+        let concrete = Concrete::with_dims(spec, case, dims).expect("a case");
+        let (graph, _, _) = concrete.graph().expect("a graph");
+        let schedule = graph.schedule(Lowering::Reference).expect("a schedule");
+        let OnWgpu::Shader(list) = &spec.wgpu else { panic!("a product is no composition") };
+        Class::of(&schedule.steps[0], &schedule, &list.iter().take(variants).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn sizes_that_are_alike_share_a_class_and_others_do_not() {
+        let rows = |n: u32| class("odd", n, 2);
+        assert_eq!(rows(520), rows(1000));
+        assert_ne!(rows(520), rows(521), "one is a multiple of four");
+        assert_ne!(rows(512), rows(520), "a power of two is the last of its class");
+        assert_eq!(rows(17).shape.matches("n=32 ").count(), 1, "{:?}", rows(17));
+    }
+
+    #[test]
+    fn ports_parameters_and_variants_tell_classes_apart() {
+        let shape = |case: &str| class(case, 37, 2).shape;
+        assert!(shape("odd").contains(" xxxxx "), "{}", shape("odd"));
+        // A bias, and weights for all heads.
+        assert!(shape("shared_weights").contains(" x1-1x "), "{}", shape("shared_weights"));
+        assert!(shape("odd").ends_with("transpose_a=0 transpose_w=0"), "{}", shape("odd"));
+        assert_ne!(class("odd", 37, 2).candidates, class("odd", 37, 3).candidates);
+    }
+}

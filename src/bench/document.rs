@@ -9,8 +9,8 @@ use super::published::Suite;
 use super::report::{FIELDS, Row};
 use super::suites::Kind;
 use super::system::{System, commit, date};
-use crate::backend::DeviceInfo;
 use crate::backend::device::Facts;
+use crate::backend::{DeviceInfo, Tuning};
 use crate::kernel::Caps;
 use serde_json::{Value, json};
 
@@ -42,6 +42,8 @@ pub struct Settings {
     pub suites: Vec<&'static Kind>,
     /// Their sizes, in place of their own ones.
     pub suite_sizes: Vec<u32>,
+    /// When variants were chosen by measuring.
+    pub tuning: Tuning,
 }
 
 /// One device with what was measured on it.
@@ -143,6 +145,7 @@ impl Document {
                 "max_dispatch_ms": s.max_dispatch_ms,
                 "suites": s.suites.iter().map(|kind| kind.name).collect::<Vec<_>>(),
                 "suite_sizes": s.suite_sizes,
+                "tune": s.tuning.to_string(),
             },
             "system": self.system.json(),
             "kernels": hashes(),

@@ -167,7 +167,7 @@ fn line(device: &Device, row: &Row, cpu: bool) -> Vec<String> {
     let mut remarks: Vec<String> = row.failure.iter().map(|why| format!("FAILED: {why}")).collect();
     remarks.extend(row.is_wrong().then(|| format!("WRONG: at most {} is allowed", error(row.tolerance))));
     remarks.extend(row.asked_variant.iter().map(|v| format!("held to {v}")));
-    remarks.extend(row.tuned.then(|| "tuned".into()));
+    remarks.extend(device.tuning(row));
     remarks.extend(row.flags.iter().cloned());
     cells.push(remarks.join(", "));
     cells

@@ -11,7 +11,7 @@ use super::report::Row;
 use super::score::score;
 use super::suites;
 use crate::backend::device::Facts;
-use crate::backend::{Backend, DeviceKind};
+use crate::backend::{Backend, DeviceKind, Tuning};
 use crate::error::{Error, Result};
 use crate::words::one_line;
 use std::time::Duration;
@@ -141,7 +141,10 @@ pub fn run(
     all_variants: bool,
     watcher: &mut dyn Watcher,
 ) -> (Document, Vec<String>) {
-    let mut truths = Truths::new(candidates.len() > 1 || jobs.iter().any(|job| job.variant.is_some()));
+    let asked_again = candidates.len() > 1
+        || document.settings.tuning != Tuning::Off
+        || jobs.iter().any(|job| job.variant.is_some());
+    let mut truths = Truths::new(asked_again);
     let mut missing = Vec::new();
     for candidate in candidates {
         match (candidate.open)() {
@@ -197,21 +200,21 @@ fn of_device(
         if number > 0 {
             std::thread::sleep(Duration::from_secs_f64(document.settings.cool_down_seconds.max(0.0)));
         }
-        let measured = session.with(watcher, |backend, _| measured(backend, job, options, memory, truths));
-        if all_variants && job.variant.is_some() && matches!(measured, Err(Error::Unsupported { .. })) {
+        let found = session.with(watcher, |backend, _| measured(backend, job, options, memory, truths));
+        if all_variants && job.variant.is_some() && matches!(found, Err(Error::Unsupported { .. })) {
             continue;
         }
-        let row = Row {
-            kernel: job.spec.name.into(),
-            case: job.name.clone(),
-            variant: job.variant.map(Into::into),
-            lost: matches!(measured, Err(Error::DeviceLost { .. })),
-            outcome: measured.map_err(one_line),
-        };
-        if let Some(device) = document.devices.last_mut() {
-            device.put(place, row.clone());
+        let tuned = found.as_ref().is_ok_and(|m| m.tuned);
+        put(document, place, job, found, watcher);
+        if tuned {
+            // The same as the device would do it by itself, so that what tuning is worth can be seen.
+            watcher.next(&format!("{}/{} {} untuned", number + 1, jobs.len(), job.label()));
+            let found = session.with(watcher, |backend, _| {
+                let untuned = backend.untuned();
+                measured(untuned.as_deref().unwrap_or(backend), job, options, memory, truths)
+            });
+            put(document, place, job, found, watcher);
         }
-        watcher.row(document, &row);
     }
     if let Some(device) = document.devices.last_mut() {
         let rows: Vec<Row> = device.rows.iter().map(|(_, row)| row.clone()).collect();
@@ -224,6 +227,27 @@ fn of_device(
         }
         suites::run(document, &mut session, kind, options, watcher);
     }
+}
+
+/// Adds what came of a job to the last device; a row of the same place that is there already comes after it.
+fn put(
+    document: &mut Document,
+    place: usize,
+    job: &Job,
+    measured: Result<Measured>,
+    watcher: &mut dyn Watcher,
+) {
+    let row = Row {
+        kernel: job.spec.name.into(),
+        case: job.name.clone(),
+        variant: job.variant.map(Into::into),
+        lost: matches!(measured, Err(Error::DeviceLost { .. })),
+        outcome: measured.map_err(one_line),
+    };
+    if let Some(device) = document.devices.last_mut() {
+        device.put(place, row.clone());
+    }
+    watcher.row(document, &row);
 }
 
 /// The device's roofline; after a loss once more. `None` where it cannot be had: rows then have no bound.

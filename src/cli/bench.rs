@@ -32,6 +32,9 @@ pub(super) struct Args {
     /// Only devices of these backends: vulkan, dx12, metal, gl, cpu; several with commas. Without --device, all of them
     #[arg(long, value_delimiter = ',')]
     backend: Vec<String>,
+    // Rows in which it chose other variants are measured both ways.
+    #[command(flatten)]
+    tune: super::tune::TuneArg,
     /// Variant to hold kernels to, or all for a row per variant that suits
     #[arg(long)]
     variant: Option<String>,
@@ -215,7 +218,7 @@ fn device_line(backend: &dyn Backend) -> String {
 
 /// Time and memory over tokens.
 fn scaling(args: &Args) -> Outcome {
-    let backend = open_device(args.only_device()?)?;
+    let backend = open_device(args.only_device()?, args.tune)?;
     if !args.json {
         print_line(&device_line(backend.as_ref()))?;
         print_line(
@@ -278,7 +281,7 @@ fn scaling(args: &Args) -> Outcome {
 /// All ways of masked attention over tokens, whether the right one would be taken, and how close its transforms come to the
 /// device's bound.
 fn masked(args: &Args) -> Outcome {
-    let backend = open_device(args.only_device()?)?;
+    let backend = open_device(args.only_device()?, args.tune)?;
     if !args.json {
         print_line(&device_line(backend.as_ref()))?;
         print_line("masked_attention, one head, r = d = 32; processor time on software drivers")?;

@@ -184,6 +184,7 @@ impl Args {
             max_dispatch_ms: self.max_dispatch_ms,
             suite_sizes: if suites.is_empty() { Vec::new() } else { self.sweep().tokens },
             suites,
+            tuning: self.tune.when(),
         }
     }
 }
@@ -201,10 +202,10 @@ pub(super) fn parse_sizes(text: &str) -> Result<Sizes, String> {
 fn candidates(args: &Args) -> Result<Vec<Candidate<'static>>, Failure> {
     let places = device::select(&device::list(), &args.device, &args.backend)?;
     let candidate = |asked: String| {
-        let place = asked.clone();
+        let (place, tune) = (asked.clone(), args.tune);
         let mut told = false;
         let open = move || {
-            let opened = device::open(&place)?;
+            let opened = tune.open(&place)?;
             if !std::mem::replace(&mut told, true) {
                 opened.notices.iter().for_each(notice);
             }

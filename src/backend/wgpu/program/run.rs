@@ -283,6 +283,10 @@ impl Program for WgpuProgram {
         Self::dispatches(self)
     }
 
+    fn tuned_steps(&self) -> usize {
+        self.steps.iter().filter(|s| s.tuned).count()
+    }
+
     fn memory(&self) -> Memory {
         let stage = |s: &Stage| match s {
             Stage::Uniform(buffer) => buffer.size(),

@@ -30,7 +30,8 @@ pub mod tensor;
 pub mod topology;
 #[cfg(feature = "vision")]
 pub mod vision;
-#[cfg(feature = "cli")]
+#[cfg(any(feature = "cli", feature = "wgpu"))]
+#[cfg_attr(not(feature = "cli"), allow(dead_code, reason = "the command line uses the rest"))]
 mod whole_file;
 mod words;
 

@@ -2,7 +2,7 @@
 
 use num_traits::One;
 use std::fmt::Display;
-#[cfg(feature = "cli")]
+#[cfg(any(feature = "cli", feature = "wgpu"))]
 use std::io;
 
 /// The form of a word that goes with a count: `plural(1, "is", "are")` is `is`.
@@ -47,7 +47,7 @@ fn slips(a: &str, b: &str) -> usize {
     rows[a.len()][b.len()]
 }
 
-#[cfg(feature = "vision")]
+#[cfg(any(feature = "vision", feature = "wgpu"))]
 /// What a library or the system says, without the system's error number: `file exists`.
 pub(crate) fn plain(error: impl Display) -> String {
     const CODE: &str = " (os error ";
@@ -60,7 +60,7 @@ pub(crate) fn plain(error: impl Display) -> String {
 }
 
 /// An error as one line without the place in our own source, which tells a user of the command line nothing.
-#[cfg(feature = "cli")]
+#[cfg(any(feature = "cli", feature = "wgpu"))]
 pub(crate) fn one_line(error: impl Display) -> String {
     // Drivers' messages may span lines.
     let line = plain(error).lines().map(str::trim).collect::<Vec<_>>().join(" ");
@@ -71,7 +71,7 @@ pub(crate) fn one_line(error: impl Display) -> String {
 }
 
 /// The same with what can be done about it: `permission denied; check its permissions`.
-#[cfg(feature = "cli")]
+#[cfg(any(feature = "cli", feature = "wgpu"))]
 pub(crate) fn told(error: &io::Error) -> String {
     use io::ErrorKind as Kind;
     let remedy = match error.kind() {

@@ -3,7 +3,7 @@
 
 mod support;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -165,12 +165,132 @@ fn lists_tell_what_would_run_and_run_nothing() {
 fn the_description_says_what_numbers_mean() {
     let output = bench(&["--describe"]);
     let text = String::from_utf8_lossy(&output.stdout);
-    for word in
-        ["Roofline.", "Bound.", "Score.", "--max-dispatch-ms", "multiply-add counted as two", "throttled"]
-    {
+    for word in [
+        "Roofline.",
+        "Bound.",
+        "Score.",
+        "Suites.",
+        "\"crossover\"",
+        "\"frame\"",
+        "\"embedding\"",
+        "--max-dispatch-ms",
+        "multiply-add counted as two",
+        "throttled",
+    ] {
         assert!(text.contains(word), "{word} is missing in:\n{text}");
     }
     assert!(!text.contains("{origin}"), "{text}");
+}
+
+#[test]
+fn suites_are_listed_with_their_sizes_and_refuse_what_only_rows_have() {
+    let text = bench(&["crossover", "--list"]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(
+        text.contains("suite crossover")
+            && text.contains("exact attention")
+            && text.contains("16\u{2009}384")
+    );
+    assert!(!text.contains("rows"), "no rows beside a suite that was asked for: {text}");
+    let names = |args: &[&str]| -> Vec<String> {
+        let all = json(&bench(args));
+        all["suites"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|s| s["name"].as_str().map(Into::into))
+            .collect()
+    };
+    assert_eq!(names(&["--list", "--json"]), ["crossover", "frame", "embedding"]);
+    assert_eq!(names(&["--quick", "--list", "--json"]), ["crossover"]);
+    assert_eq!(names(&["--case", "square", "--list", "--json"]), [""; 0], "certain cases alone");
+    let both = json(&bench(&["transpose", "frame", "--list", "--json", "--n", "256"]));
+    assert_eq!(both["suites"][0]["sizes"], json!([256]));
+    assert_eq!(both["rows"][0]["kernel"], "transpose");
+    for option in [&["--variant", "plain"][..], &["--case", "x"], &["--heads", "4"], &["--d", "16"]] {
+        let output = bench(&[&["crossover"], option].concat());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{option:?}: {errors}");
+        assert!(errors.contains(option[0]) && errors.contains("give --n"), "{errors}");
+    }
+}
+
+#[test]
+fn suites_fill_the_document_and_nothing_else_is_printed() {
+    let folder = Folder::new("suites");
+    let [file, page, tables] = ["all.json", "all.html", "all.md"].map(|name| folder.file(name));
+    let output = bench(&[
+        "crossover",
+        "frame",
+        "embedding",
+        "--quick",
+        "--seconds",
+        "0",
+        "--device",
+        "cpu",
+        "--n",
+        "64,128",
+        "--json",
+        "--export",
+        &file,
+        "--export",
+        &page,
+        "--export",
+        &tables,
+    ]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // All of standard output is the document.
+    let all = json(&output);
+    let read = |path: &str| std::fs::read_to_string(path).expect("the file was written");
+    assert_eq!(serde_json::from_str::<Value>(&read(&file)).expect("JSON"), all);
+    assert_eq!(all["options"]["suite_sizes"], json!([64, 128]), "{}", all["options"]);
+    let device = &all["devices"][0];
+    assert_eq!(device["rows"], Value::Array(Vec::new()));
+    let suites = device["suites"].as_array().expect("suites");
+    assert_eq!(
+        suites.iter().filter_map(|s| s["name"].as_str()).collect::<Vec<_>>(),
+        ["crossover", "frame", "embedding"]
+    );
+    for suite in suites {
+        assert_eq!((&suite["x"], &suite["y"]), (&"tokens".into(), &"seconds".into()));
+        for series in suite["series"].as_array().expect("series") {
+            for point in series["points"].as_array().expect("points") {
+                assert!(point["failure"].is_null() && point["x"].is_number(), "{series}");
+                let skipped = point["skipped"].is_string();
+                assert_eq!(point["y"].as_f64().is_some_and(|y| y > 0.0), !skipped, "{series}");
+                assert_eq!(point["cpu"].as_f64().is_some_and(|y| y > 0.0), !skipped, "{series}");
+            }
+        }
+    }
+    let points =
+        |suite: usize, series: usize| suites[suite]["series"][series]["points"].as_array().map(Vec::len);
+    assert_eq!((points(0, 0), points(1, 0)), (Some(2), Some(2)));
+    // The reference encodes nothing, and says so once.
+    assert_eq!((points(2, 0), points(2, 1)), (Some(1), Some(0)));
+    assert!(
+        read(&page).contains("Attention over tokens")
+            && read(&tables).contains("| tokens | exact attention |")
+    );
+}
+
+#[test]
+fn suites_on_a_device_say_what_they_measured() {
+    let output =
+        bench(&["crossover", "embedding", "--quick", "--seconds", "0", "--device", "auto", "--n", "256"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
+    for told in [
+        "exact attention",
+        "(16 rows)",
+        "(first head)",
+        "linear, diffusion mask",
+        "crossover: linear (elu + 1): ",
+    ] {
+        assert!(text.contains(told), "{told} is missing in:\n{text}");
+    }
+    let encodes = !text.contains("nothing is encoded");
+    assert_eq!(text.contains("kernels take ") && text.contains("staging "), encodes, "{text}");
+    assert!(!text.contains("FAILED") && !text.contains("NaN"), "{text}");
 }
 
 #[test]
@@ -256,6 +376,7 @@ fn what_does_not_exist_or_cannot_be_written_is_refused_in_one_line() {
         (&["scaling", "matmul"], "alone"),
         (&["scaling", "--quick"], "no meaning"),
         (&["position", "--device", "all"], "one device"),
+        (&["scaling", "crossover"], "alone"),
     ] {
         let output = bench(args);
         let errors = String::from_utf8_lossy(&output.stderr);

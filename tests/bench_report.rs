@@ -105,6 +105,36 @@ fn plots_are_there_where_there_is_something_to_plot() {
     assert!(html(&value).expect("a report").contains("No device was measured"));
 }
 
+#[test]
+fn points_that_were_not_run_say_why_in_both_reports() {
+    let mut value = document("a.json");
+    let point =
+        |x: u32, y: f64| json!({ "x": x, "y": y, "cpu": y, "max_error": 1e-7, "checked": "16 <rows>" });
+    value["devices"][0]["suites"] = json!([{
+        "name": "crossover", "title": "Attention", "x": "tokens", "y": "seconds",
+        "series": [
+            { "name": "exact attention", "points": [
+                point(256, 1.0), point(512, 4.0),
+                { "x": 1024, "skipped": "a run is expected to take | 16 s", "numbers": { "dispatches": 3.0 } },
+            ] },
+            { "name": "other", "points": [point(256, 2.0), point(512, 2.0), point(1024, 2.0)] },
+        ],
+    }]);
+    let page = html(&value).expect("a report");
+    check_page(&page, 2);
+    assert!(
+        page.contains("exact attention: not run at 1\u{2009}024 tokens: a run is expected to take | 16 s")
+    );
+    assert!(
+        page.contains("other: faster than exact attention from about 360 tokens on, 2 times at 512 tokens")
+    );
+    assert!(page.contains("error 1.0e-7 (16 &lt;rows&gt;)"), "what was compared is told at the mark");
+    let text = markdown(&value).expect("tables");
+    assert!(text.contains("| 1\u{2009}024 | not run | 2.00 s |"), "{text}");
+    assert!(text.contains("expected to take \\| 16 s"), "{text}");
+    assert!(text.contains("* other: faster than exact attention from about 360 tokens on"), "{text}");
+}
+
 /// Every number of a document as another one, kernels' times included.
 fn with_numbers(value: &mut Value, other: f64) {
     match value {

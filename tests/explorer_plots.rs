@@ -121,6 +121,7 @@ fn times(schedule: &Schedule) -> Vec<StepTime> {
         variant: if index % 3 == 0 { "tile64" } else { "plain" },
         seconds: 2e-5 * (1.0 + ((index * 7919) % 23) as f64) * if index % 5 == 0 { 6.0 } else { 1.0 },
         cpu_seconds: None,
+        by_host: false,
         by_token: true,
     };
     schedule.steps.iter().enumerate().map(time).collect()

@@ -111,6 +111,8 @@ impl CpuProgram {
                     variant: "reference",
                     seconds,
                     cpu_seconds,
+                    // Nothing is submitted here.
+                    by_host: false,
                     by_token,
                 });
             }

@@ -1,9 +1,10 @@
 //! Choosing a device by what a person asked for: `auto`, `cpu`, an index, a name, or a wgpu backend.
 
 use super::cpu::CpuBackend;
-use super::{Backend, DeviceInfo};
+use super::{Backend, DeviceInfo, Listener, Tuning};
 use crate::error::{Error, Result};
 use crate::words::{counted, plural};
+use std::sync::Arc;
 
 /// An opened device and what the user should know about the choice.
 #[derive(Debug)]
@@ -165,37 +166,52 @@ pub fn select(list: &[DeviceInfo], asked: &[String], backends: &[String]) -> Res
     Ok(places)
 }
 
-/// Opens what was asked for.
+/// Opens what was asked for, with variants of kernels as its driver's class prefers them: [`open_tuned`] without tuning.
+///
+/// Errors: as there.
+pub fn open(asked: &str) -> Result<Opened> {
+    open_tuned(asked, Tuning::Off, None)
+}
+
+/// Opens what was asked for; `tuning` says when variants of kernels are chosen by measuring them, what is found is remembered in the
+/// user's caches, and `listener` hears of it (the logger, where there is none).
 ///
 /// `auto` takes the best adapter that passes its self-test, and the CPU reference where there is none; both are
 /// announced. A device asked for by name or index is never replaced by another.
 ///
 /// Errors: [`Error::NoDevice`], [`Error::NotBuilt`], a failed self-test of a device asked for.
-pub fn open(asked: &str) -> Result<Opened> {
+pub fn open_tuned(asked: &str, tuning: Tuning, listener: Option<Arc<dyn Listener>>) -> Result<Opened> {
     match asked.to_lowercase().as_str() {
         "cpu" => Ok(Opened { backend: Box::new(CpuBackend), index: None, notices: Vec::new() }),
         "cuda" => Err(Error::NotBuilt { feature: "cuda" }),
-        "auto" => Ok(auto()),
-        _ => by_name(asked),
+        "auto" => Ok(auto(tuning, listener)),
+        _ => by_name(asked, tuning, listener),
     }
 }
 
 #[cfg(not(feature = "wgpu"))]
-fn auto() -> Opened {
+fn auto(_: Tuning, _: Option<Arc<dyn Listener>>) -> Opened {
     let notice = "built without the wgpu feature: computing on the CPU reference";
     Opened { backend: Box::new(CpuBackend), index: None, notices: vec![notice.into()] }
 }
 
 #[cfg(not(feature = "wgpu"))]
-fn by_name(_: &str) -> Result<Opened> {
+fn by_name(_: &str, _: Tuning, _: Option<Arc<dyn Listener>>) -> Result<Opened> {
     super::wgpu::WgpuBackend::headless().map(|never| match never {})
 }
 
 #[cfg(feature = "wgpu")]
 mod adapters {
-    use super::super::wgpu::{Options, WgpuBackend, adapters, device_info, self_test};
+    use super::super::wgpu::{
+        Options, TuningOptions, WgpuBackend, adapters, cache_folder, device_info, self_test,
+    };
     use super::super::{Backend as _, DeviceKind};
-    use super::{CpuBackend, Error, Opened, Result, choose};
+    use super::{Arc, CpuBackend, Error, Listener, Opened, Result, Tuning, choose};
+
+    fn options(when: Tuning, listener: Option<Arc<dyn Listener>>) -> Options {
+        let tuning = TuningOptions { when, folder: cache_folder(), listener, ..TuningOptions::default() };
+        Options { tuning, ..Options::default() }
+    }
 
     fn opened(backend: WgpuBackend, index: usize, mut notices: Vec<String>) -> Opened {
         if backend.info().kind == DeviceKind::Software {
@@ -204,19 +220,19 @@ mod adapters {
         Opened { backend: Box::new(backend), index: Some(index), notices }
     }
 
-    pub(super) fn auto() -> Opened {
+    pub(super) fn auto(tuning: Tuning, listener: Option<Arc<dyn Listener>>) -> Opened {
         let mut notices = Vec::new();
         for (index, adapter) in adapters().into_iter().enumerate() {
             let left_out =
                 |e: &dyn std::fmt::Display| format!("adapter {} is left out: {e}", adapter.get_info().name);
-            let backend = match WgpuBackend::on_adapter(&adapter, Options::default()) {
+            let backend = match WgpuBackend::on_adapter(&adapter, options(tuning, listener.clone())) {
                 Ok(backend) => backend,
                 Err(e) => {
                     notices.push(left_out(&e));
                     continue;
                 }
             };
-            match self_test(&backend) {
+            match self_test(&backend.without_tuning()) {
                 Ok(()) => return opened(backend, index, notices),
                 Err(e) => notices.push(left_out(&e)),
             }
@@ -227,12 +243,16 @@ mod adapters {
         Opened { backend: Box::new(CpuBackend), index: None, notices }
     }
 
-    pub(super) fn by_name(asked: &str) -> Result<Opened> {
+    pub(super) fn by_name(
+        asked: &str,
+        tuning: Tuning,
+        listener: Option<Arc<dyn Listener>>,
+    ) -> Result<Opened> {
         let list = adapters();
         let infos: Vec<_> = list.iter().map(|a| device_info(&a.get_info())).collect();
         let (index, notice) = choose(&infos, asked)?;
-        let backend = WgpuBackend::on_adapter(&list[index], Options::default())?;
-        self_test(&backend).map_err(|e| Error::Unsupported {
+        let backend = WgpuBackend::on_adapter(&list[index], options(tuning, listener))?;
+        self_test(&backend.without_tuning()).map_err(|e| Error::Unsupported {
             device: infos[index].name.clone(),
             missing: format!("{e}; choose another device"),
         })?;

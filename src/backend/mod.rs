@@ -5,6 +5,7 @@
 pub mod cpu;
 pub mod device;
 pub mod recording;
+mod tuning;
 #[cfg(feature = "wgpu")]
 pub mod wgpu;
 #[cfg(not(feature = "wgpu"))]
@@ -17,6 +18,7 @@ use crate::kernel::{Caps, KernelParams};
 use crate::tensor::{HostTensor, Tensor};
 use recording::{Recording, Written};
 use std::fmt::Debug;
+pub use tuning::{Listener, Logged, Tuning};
 
 /// What a device is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,8 +87,10 @@ pub struct StepTime {
     pub variant: &'static str,
     /// Seconds.
     pub seconds: f64,
-    /// Seconds of processor time of the whole process, where the device computes on the CPU.
+    /// Seconds of processor time of the whole process, where the device computes on the CPU; a submission is included.
     pub cpu_seconds: Option<f64>,
+    /// Whether `seconds` are the host's and include a submission: the device could not time this step by itself.
+    pub by_host: bool,
     /// Whether the step's work grows with the number of tokens (its kernel has dimension `n`).
     pub by_token: bool,
 }
@@ -184,6 +188,18 @@ pub trait Backend: Debug + Send + Sync {
         None
     }
 
+    /// Searches now for the variants that [`Backend::compile`] would search for, where the device is tuned.
+    ///
+    /// Errors: a graph that does not schedule, a lost device.
+    fn tune(&self, _graph: &Graph) -> Result<()> {
+        Ok(())
+    }
+
+    /// The same device without tuning: kernels take the variants that its driver's class prefers. `None` where it is not tuned.
+    fn untuned(&self) -> Option<Box<dyn Backend>> {
+        None
+    }
+
     /// The same device with some kernels held to given variants: `matmul/plain,kernel_matrix/tile64`.
     ///
     /// Errors: [`Error::Unsupported`] where kernels have no variants.
@@ -277,6 +293,16 @@ pub trait Program: Debug + Send {
     /// The variant of every step in order; `reference` where kernels have none.
     fn step_variants(&self) -> Vec<&'static str> {
         vec!["reference"; self.schedule().steps.len()]
+    }
+
+    /// Dispatches of one run: a step is several where it was cut into windows of heads or rows.
+    fn dispatches(&self) -> usize {
+        self.schedule().steps.len()
+    }
+
+    /// How many steps run in another variant than the device takes by itself, because a search found it quicker.
+    fn tuned_steps(&self) -> usize {
+        0
     }
 
     /// What it holds.

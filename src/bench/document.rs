@@ -5,10 +5,12 @@
 
 use super::peaks::Peaks;
 use super::plan::hashes;
+use super::published::Suite;
 use super::report::{FIELDS, Row};
+use super::suites::Kind;
 use super::system::{System, commit, date};
-use crate::backend::DeviceInfo;
 use crate::backend::device::Facts;
+use crate::backend::{DeviceInfo, Tuning};
 use crate::kernel::Caps;
 use serde_json::{Value, json};
 
@@ -36,6 +38,12 @@ pub struct Settings {
     pub cool_down_seconds: f64,
     /// How long a dispatch may take.
     pub max_dispatch_ms: Option<f64>,
+    /// Suites to run after the rows.
+    pub suites: Vec<&'static Kind>,
+    /// Their sizes, in place of their own ones.
+    pub suite_sizes: Vec<u32>,
+    /// When variants were chosen by measuring.
+    pub tuning: Tuning,
 }
 
 /// One device with what was measured on it.
@@ -51,6 +59,8 @@ pub struct Device {
     pub peaks: Peaks,
     /// Rows with their places in the plan, in order of these.
     pub rows: Vec<(usize, Row)>,
+    /// End-to-end suites in the order in which they ran.
+    pub suites: Vec<Suite>,
     /// How it compares with the machine of the reference times.
     pub score: Option<f64>,
 }
@@ -60,7 +70,7 @@ pub struct Device {
 pub struct Document {
     /// When it began.
     pub date: String,
-    /// Whether all rows of all devices are there.
+    /// Whether all rows and suites of all devices are there.
     pub complete: bool,
     /// What was asked for.
     pub settings: Settings,
@@ -97,7 +107,7 @@ impl Device {
             "limits": limits,
             "peaks": self.peaks.json(),
             "rows": self.rows.iter().map(|(_, row)| row.json(&self.peaks)).collect::<Vec<_>>(),
-            "suites": [],
+            "suites": self.suites.iter().map(Suite::json).collect::<Vec<_>>(),
             "score": self.score,
         })
     }
@@ -133,6 +143,9 @@ impl Document {
                 "case": s.case,
                 "cool_down_seconds": s.cool_down_seconds,
                 "max_dispatch_ms": s.max_dispatch_ms,
+                "suites": s.suites.iter().map(|kind| kind.name).collect::<Vec<_>>(),
+                "suite_sizes": s.suite_sizes,
+                "tune": s.tuning.to_string(),
             },
             "system": self.system.json(),
             "kernels": hashes(),
@@ -184,6 +197,7 @@ mod tests {
             caps: None,
             peaks: Peaks::default(),
             rows: Vec::new(),
+            suites: Vec::new(),
             score: None,
         };
         let failed = Row { outcome: Err("no room".into()), ..row(1.0, 0.0) };

@@ -1,21 +1,27 @@
 //! The report of a benchmark as Markdown tables, for an issue or a README.
 
 use super::html::{ROOFS, counts, mean_share};
-use super::published::{Device, Document, Row};
+use super::published::{Device, Document, Point, Row, Suite};
+use super::suites;
 use super::units::{
     LONGEST, between, error, memory, moment, or_dash, prefixed, score, share, shortened, time, work_rate,
 };
 use crate::error::Result;
+use crate::numbers::grouped;
 use crate::words::counted;
 use serde_json::Value;
 
-/// Devices, what they can do, and all rows, failures included.
+/// Devices, what they can do, all rows and all suites, failures included.
 ///
 /// Errors: [`Error::Value`](crate::Error::Value) for what is no benchmark document of a version that is known here.
 pub fn markdown(document: &Value) -> Result<String> {
     let document = Document::read("benchmark document", document)?;
     let mut parts = vec![head(&document), devices(&document.devices), peaks(&document.devices)];
-    parts.extend(document.devices.iter().map(|device| rows(device, document.devices.len() > 1)));
+    let several = document.devices.len() > 1;
+    for device in &document.devices {
+        parts.push(rows(device, several));
+        parts.extend(device.suites.iter().map(|of| suite(device, of, several)));
+    }
     parts.retain(|part| !part.is_empty());
     Ok(parts.join("\n\n") + "\n")
 }
@@ -161,10 +167,53 @@ fn line(device: &Device, row: &Row, cpu: bool) -> Vec<String> {
     let mut remarks: Vec<String> = row.failure.iter().map(|why| format!("FAILED: {why}")).collect();
     remarks.extend(row.is_wrong().then(|| format!("WRONG: at most {} is allowed", error(row.tolerance))));
     remarks.extend(row.asked_variant.iter().map(|v| format!("held to {v}")));
-    remarks.extend(row.tuned.then(|| "tuned".into()));
+    remarks.extend(device.tuning(row));
     remarks.extend(row.flags.iter().cloned());
     cells.push(remarks.join(", "));
     cells
+}
+
+/// Sizes down, series across; below it what it shows, the errors, and what was not run or went wrong.
+fn suite(device: &Device, suite: &Suite, several: bool) -> String {
+    let cpu = suites::by_cpu(device.computes_on_cpu(), suite);
+    let mut sizes: Vec<f64> = suite.series.iter().flat_map(|s| &s.points).filter_map(|p| p.x).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes.dedup();
+    if sizes.is_empty() {
+        return String::new();
+    }
+    let head = std::iter::once(suite.x.clone()).chain(suite.series.iter().map(|s| s.name.clone()));
+    let cell = |points: &[Point], x: f64| match points.iter().find(|p| p.x == Some(x)) {
+        Some(p) if p.failure.is_some() => "FAILED".into(),
+        Some(p) if p.skipped.is_some() => "not run".into(),
+        Some(p) => time(if cpu { p.cpu } else { p.y }),
+        None => String::new(),
+    };
+    let line = |x: &f64| {
+        std::iter::once(grouped(*x)).chain(suite.series.iter().map(|s| cell(&s.points, *x))).collect()
+    };
+    let body: Vec<Vec<String>> = sizes.iter().map(line).collect();
+    let by = if cpu { ", CPU seconds" } else { "" };
+    let of = if several {
+        format!(" · {} ({})", shortened(&device.name, LONGEST), device.backend)
+    } else {
+        String::new()
+    };
+    let mut notes = suites::findings(device.computes_on_cpu(), suite);
+    for series in &suite.series {
+        let worst = series.points.iter().filter_map(|p| p.max_error).reduce(f64::max);
+        notes.extend(worst.map(|x| format!("{}: error at most {}", series.name, error(Some(x)))));
+        for point in &series.points {
+            let size = or_dash(point.x, grouped);
+            let why = point.failure.as_ref().map(|why| format!("FAILED: {why}"));
+            let why = why.or_else(|| point.skipped.as_ref().map(|why| format!("not run: {why}")));
+            notes.extend(why.map(|why| format!("{} at {size} {}: {why}", series.name, suite.x)));
+        }
+    }
+    let notes: String = notes.iter().map(|note| format!("\n* {}", plain(note))).collect();
+    let gap = if notes.is_empty() { "" } else { "\n" };
+    let title = plain(&format!("{}{by}{of}", suite.title));
+    format!("### {title}\n\n{}{gap}{notes}", table(&head.collect::<Vec<_>>(), 1, &body))
 }
 
 #[cfg(test)]

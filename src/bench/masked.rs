@@ -1,6 +1,7 @@
 //! Which way masked attention is faster, pair by pair or by Fourier transforms, over the number of tokens; and whether the way
 //! that would be taken by itself is the right one.
 
+use super::operators::uniform;
 use super::stats::{Summary, log_log_slope};
 use crate::backend::{Backend, Stopwatch};
 use crate::error::{Error, Result};
@@ -9,7 +10,6 @@ use crate::kernels::mask::path::{self, Path, Plan};
 use crate::kernels::mask::relative;
 use crate::kernels::mask::{masked_attention, toeplitz_attention_fused};
 use crate::mask::{Distance, Profile, RelativeTable};
-use crate::random::philox;
 use crate::tensor::{DType, HostTensor, Tensor};
 
 /// Features and value columns of every point.
@@ -103,14 +103,6 @@ pub fn fourier_slope(points: &[MaskedPoint]) -> Option<f64> {
     log_log_slope(&times)
 }
 
-/// Numbers from 0.1 to 1.
-fn uniform(stream: u32, count: u32) -> Vec<f32> {
-    let four = |block: u32| {
-        philox([block, 0, 0, stream], 1).map(|word| 0.1 + 0.9 * (word >> 8) as f32 / (1 << 24) as f32)
-    };
-    (0..count.div_ceil(4)).flat_map(four).take(count as usize).collect()
-}
-
 /// A recorded attention with its inputs.
 struct Recorded {
     graph: Graph,
@@ -125,10 +117,8 @@ fn attention(sides: [u32; 3], heads: u32, way: Path) -> Result<Recorded> {
     let mut inputs = Vec::new();
     for (number, name) in ["q", "k", "v"].into_iter().enumerate() {
         let tensor = graph.input(name, [1, heads, n, WIDTH], DType::F32);
-        inputs.push((
-            tensor,
-            HostTensor::f32([1, heads, n, WIDTH], uniform(number as u32, heads * n * WIDTH))?,
-        ));
+        let numbers = uniform(number as u32, [0.1, 1.0], heads * n * WIDTH);
+        inputs.push((tensor, HostTensor::f32([1, heads, n, WIDTH], numbers)?));
     }
     let weights = table.tensor()?;
     let given = graph.input("table", weights.shape(), DType::F32);

@@ -66,6 +66,8 @@ pub type StepWork = (Cost, Words);
 pub struct Measured {
     /// Kernel and variant of every step, repetitions left out.
     pub variants: Vec<String>,
+    /// Whether any step runs in another variant than the device takes by itself, because a search found it quicker.
+    pub tuned: bool,
     /// Seconds of one run.
     pub seconds: Summary,
     /// Where they come from.
@@ -138,6 +140,8 @@ pub fn measure_with<E: std::borrow::Borrow<Expected>>(
         .zip(&concrete.inputs)
         .filter_map(|(tensor, input)| Some(((*tensor)?, input.as_ref()?)))
         .collect();
+    // Before the clock runs: a search is no compiling.
+    backend.tune(&graph)?;
     let Ready { mut program, compile_seconds, first_seconds, exceeded } =
         Ready::make(backend, &graph, &inputs, options)?;
     let expected = expected(concrete)?;
@@ -147,6 +151,7 @@ pub fn measure_with<E: std::borrow::Borrow<Expected>>(
     }
     let cost = (concrete.spec.cost)(&concrete.dims, &concrete.params);
     let (variants, steps) = steps(program.as_ref());
+    let tuned = program.tuned_steps() > 0;
     let bursts = repeat(program.as_mut(), options)?;
     let encode_seconds = encode_seconds(program.as_mut())?;
     let kind = backend.info().kind;
@@ -163,6 +168,7 @@ pub fn measure_with<E: std::borrow::Borrow<Expected>>(
     flags.extend(flags::of_times(if computes_on_cpu { &cpu } else { &times }));
     Ok(Measured {
         variants,
+        tuned,
         seconds,
         source,
         cpu_seconds: Summary::of(&cpu).filter(|_| computes_on_cpu),
@@ -178,17 +184,17 @@ pub fn measure_with<E: std::borrow::Borrow<Expected>>(
 }
 
 /// A program that has run once.
-struct Ready {
-    program: Box<dyn Program>,
-    compile_seconds: f64,
-    first_seconds: f64,
+pub(super) struct Ready {
+    pub(super) program: Box<dyn Program>,
+    pub(super) compile_seconds: f64,
+    pub(super) first_seconds: f64,
     /// Whether a single dispatch takes longer than it should, however short they were cut.
-    exceeded: bool,
+    pub(super) exceeded: bool,
 }
 
 impl Ready {
     /// Compiles a graph, gives it its inputs and runs it; where dispatches are to be short, as often as it takes.
-    fn make(
+    pub(super) fn make(
         backend: &dyn Backend,
         graph: &Graph,
         inputs: &[(Tensor, &HostTensor)],
@@ -229,7 +235,7 @@ impl Ready {
 }
 
 /// The middle of a few encodings; one that takes long is done once.
-fn encode_seconds(program: &mut dyn Program) -> Result<Option<f64>> {
+pub(super) fn encode_seconds(program: &mut dyn Program) -> Result<Option<f64>> {
     let mut times = Vec::new();
     while times.len() < ENCODES && times.iter().sum::<f64>() < 0.05 {
         match program.encode_seconds()? {

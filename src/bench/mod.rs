@@ -24,6 +24,7 @@ mod run;
 mod scaling;
 mod score;
 mod stats;
+pub mod suites;
 mod units;
 
 pub use html::{html, html_comparison};

@@ -142,8 +142,14 @@ pub fn product(mask: &dyn MaskOperator, channels: u32) -> Result<(Graph, Tensor,
 
 /// Numbers from 0.1 to 1.
 fn numbers(count: u32) -> Vec<f32> {
+    uniform(0, [0.1, 1.0], count)
+}
+
+/// So many numbers from `low` to `high`, other ones for each stream.
+pub(super) fn uniform(stream: u32, [low, high]: [f32; 2], count: u32) -> Vec<f32> {
     let four = |block: u32| {
-        philox([block, 0, 0, 0], 1).map(|word| 0.1 + 0.9 * (word >> 8) as f32 / (1 << 24) as f32)
+        philox([block, 0, 0, stream], 1)
+            .map(|word| low + (high - low) * (word >> 8) as f32 / (1 << 24) as f32)
     };
     (0..count.div_ceil(4)).flat_map(four).take(count as usize).collect()
 }

@@ -129,7 +129,7 @@ pub struct Row {
     pub asked_variant: Option<String>,
     /// Variants that ran.
     pub variants: Vec<String>,
-    /// Whether tile shapes had been searched for on this device.
+    /// Whether a search chose other variants than the device takes by itself; the same row without tuning stands beside it.
     pub tuned: bool,
     /// By the clock or the device's timestamps.
     pub time: Times,
@@ -170,7 +170,7 @@ pub struct Row {
 }
 
 /// Times of several ways over one size.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Suite {
     /// Short name.
     pub name: String,
@@ -185,7 +185,7 @@ pub struct Suite {
 }
 
 /// One way over all sizes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
     /// Which way.
     pub name: String,
@@ -194,7 +194,7 @@ pub struct Series {
 }
 
 /// One way at one size.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Point {
     /// The size.
     pub x: Option<f64>,
@@ -204,8 +204,16 @@ pub struct Point {
     pub cpu: Option<f64>,
     /// Largest error against the f64 reference.
     pub max_error: Option<f64>,
-    /// Why there are no numbers.
+    /// Which part of the result was checked, or why none was.
+    pub checked: Option<String>,
+    /// What went wrong, so that there are no numbers.
     pub failure: Option<String>,
+    /// Why it was not run, which is no failure.
+    pub skipped: Option<String>,
+    /// What else is to be known.
+    pub flags: Vec<String>,
+    /// What else was counted or timed, by name with its unit: `dispatches`, `staging_bytes`, `compile_seconds`.
+    pub numbers: BTreeMap<String, f64>,
 }
 
 impl Device {
@@ -223,6 +231,21 @@ impl Device {
     /// The times that a row of this device is judged by: processor seconds where it computes on the CPU and they were measured.
     pub fn judged(&self, row: &Row) -> Times {
         if self.computes_on_cpu() && row.cpu.median.is_some() { row.cpu } else { row.time }
+    }
+
+    /// How many times as fast a tuned row is as the same row without tuning; `None` for other rows.
+    pub fn gain(&self, row: &Row) -> Option<f64> {
+        let of_row = |r: &&Row| {
+            !r.tuned && (&r.kernel, &r.case, &r.asked_variant) == (&row.kernel, &row.case, &row.asked_variant)
+        };
+        let untuned = self.rows.iter().find(of_row).filter(|r| row.tuned && r.failure.is_none())?;
+        Some(positive(self.judged(untuned).median)? / positive(self.judged(row).median)?)
+    }
+
+    /// What is to say about tuning of a row: `tuned, 1.30 times as fast`; nothing for rows that are not tuned.
+    pub fn tuning(&self, row: &Row) -> Option<String> {
+        let gain = self.gain(row).map_or_else(String::new, |gain| format!(", {gain:.2} times as fast"));
+        row.tuned.then(|| format!("tuned{gain}"))
     }
 }
 
@@ -562,12 +585,23 @@ fn suite(at: &At<'_>) -> Result<Suite> {
 
 fn series(at: &At<'_>) -> Result<Series> {
     let point = |at: &At<'_>| {
+        let others = at.at("numbers")?;
+        let mut numbers = BTreeMap::new();
+        for key in others.keys()? {
+            if let Some(x) = others.number(&key)? {
+                numbers.insert(key, x);
+            }
+        }
         Ok(Point {
             x: at.number("x")?,
             y: at.number("y")?,
             cpu: at.number("cpu")?,
             max_error: at.number("max_error")?,
+            checked: at.text("checked")?,
             failure: at.text("failure")?,
+            skipped: at.text("skipped")?,
+            flags: at.texts("flags")?,
+            numbers,
         })
     };
     Ok(Series {
@@ -617,6 +651,18 @@ mod tests {
         let message = parse("a.json", "kernel,case").expect_err("CSV").to_string();
         assert!(message.contains("other text at line 1"), "{message}");
         assert!(parse("a.json", " \n").expect_err("empty").to_string().contains("an empty file"));
+    }
+
+    #[test]
+    fn a_tuned_row_is_compared_with_the_same_without_tuning() {
+        let row = |case: &str, tuned: bool, median: f64| json!({ "kernel": "matmul", "case": case, "tuned": tuned, "median_seconds": median });
+        let rows = [row("a", false, 0.3), row("a", true, 0.2), row("b", true, 0.2)];
+        let device = json!({ "name": "a", "backend": "b", "type": "discrete", "rows": rows });
+        let value = json!({ "schema": SCHEMA, "version": 1, "devices": [device] });
+        let document = Document::read("a.json", &value).expect("readable");
+        let device = &document.devices[0];
+        let told = device.rows.iter().map(|row| device.tuning(row)).collect::<Vec<_>>();
+        assert_eq!(told, [None, Some("tuned, 1.50 times as fast".into()), Some("tuned".into())]);
     }
 
     #[test]

@@ -215,7 +215,7 @@ impl Row {
             "case": self.case,
             "asked_variant": self.variant,
             "variants": m.map_or_else(Vec::new, |m| m.variants.clone()),
-            "tuned": false,
+            "tuned": m.is_some_and(|m| m.tuned),
             "median_seconds": of(time, |s| s.median),
             "p10_seconds": of(time, |s| s.p10),
             "p90_seconds": of(time, |s| s.p90),
@@ -249,7 +249,8 @@ impl Row {
     /// The row as two lines for people: what it reached, then what stands behind it.
     pub fn text(&self, peaks: &Peaks) -> String {
         let variant = self.variant.as_ref().map_or_else(String::new, |v| format!(" as {v}"));
-        let name = format!("{}/{}{variant}", self.kernel, self.case);
+        let tuned = if self.outcome.as_ref().is_ok_and(|m| m.tuned) { " tuned" } else { "" };
+        let name = format!("{}/{}{variant}{tuned}", self.kernel, self.case);
         let m = match &self.outcome {
             Ok(measured) => measured,
             Err(failure) => return format!("{name:<42}  FAILED: {failure}"),
@@ -332,6 +333,7 @@ pub(super) mod tests {
         let cost = Cost { flop: 4e9, exp: 0.0, stores: 1.0, bytes: 8.0, ..Cost::default() };
         let measured = Measured {
             variants: vec!["matmul/tile64".into()],
+            tuned: false,
             seconds,
             source: TimingSource::Wall,
             cpu_seconds: None,

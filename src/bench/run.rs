@@ -1,15 +1,17 @@
-//! A whole run: on every device the roofline first, then the rows in a random order; what fails is a row, and a lost device is opened
-//! again.
+//! A whole run: on every device the roofline first, then the rows in a random order, then the end-to-end suites; what fails is a row or
+//! a point, and a lost device is opened again.
 
 use super::document::{Device, Document, Settings};
 use super::expected::{Check, Truths};
 use super::measure::{Measured, Options, measure_with};
 use super::peaks::Peaks;
 use super::plan::{Job, order};
+use super::published::{Point, Suite};
 use super::report::Row;
 use super::score::score;
+use super::suites;
 use crate::backend::device::Facts;
-use crate::backend::{Backend, DeviceKind};
+use crate::backend::{Backend, DeviceKind, Tuning};
 use crate::error::{Error, Result};
 use crate::words::one_line;
 use std::time::Duration;
@@ -17,9 +19,9 @@ use std::time::Duration;
 /// How often a device may be lost before its remaining rows are given up.
 const MOST_LOSSES: usize = 3;
 /// Seconds that one run may take at the device's peak before it is not begun at all.
-const LONGEST_RUN: f64 = 60.0;
+pub(super) const LONGEST_RUN: f64 = 60.0;
 /// Part of the machine's memory that the tensors of a row may take on the host.
-const MEMORY_PART: f64 = 0.25;
+pub(super) const MEMORY_PART: f64 = 0.25;
 
 /// Opens a device, with what is known of it beyond its name.
 pub type Open<'a> = Box<dyn FnMut() -> Result<(Box<dyn Backend>, Facts)> + 'a>;
@@ -50,6 +52,10 @@ pub trait Watcher {
     fn peaks(&mut self, _document: &Document) {}
     /// A row was added to the last device.
     fn row(&mut self, _document: &Document, _row: &Row) {}
+    /// A point was added to a series of the last suite of the last device.
+    fn point(&mut self, _document: &Document, _suite: &Suite, _series: &str, _point: &Point) {}
+    /// The last suite of the last device has all its points.
+    fn suite(&mut self, _document: &Document, _suite: &Suite) {}
 }
 
 /// Nobody.
@@ -73,7 +79,7 @@ impl Settings {
 }
 
 /// One device, opened, with how often it was lost.
-struct Session<'a, 'b> {
+pub(super) struct Session<'a, 'b> {
     candidate: &'a mut Candidate<'b>,
     backend: Option<Box<dyn Backend>>,
     losses: usize,
@@ -102,8 +108,15 @@ impl Session<'_, '_> {
         Ok(&**self.backend.insert(opened))
     }
 
+    /// Opens the device anew, so that nothing is left of what ran before. Where that fails, the next use of it says so.
+    pub(super) fn afresh(&mut self) {
+        // First gone, so that its memory is free.
+        self.backend = None;
+        self.backend = (self.candidate.open)().ok().map(|(backend, _)| backend);
+    }
+
     /// Does something with the device, and notes whether it was lost meanwhile.
-    fn with<T>(
+    pub(super) fn with<T>(
         &mut self,
         watcher: &mut dyn Watcher,
         work: impl FnOnce(&dyn Backend, &mut dyn Watcher) -> Result<T>,
@@ -128,7 +141,10 @@ pub fn run(
     all_variants: bool,
     watcher: &mut dyn Watcher,
 ) -> (Document, Vec<String>) {
-    let mut truths = Truths::new(candidates.len() > 1 || jobs.iter().any(|job| job.variant.is_some()));
+    let asked_again = candidates.len() > 1
+        || document.settings.tuning != Tuning::Off
+        || jobs.iter().any(|job| job.variant.is_some());
+    let mut truths = Truths::new(asked_again);
     let mut missing = Vec::new();
     for candidate in candidates {
         match (candidate.open)() {
@@ -140,6 +156,7 @@ pub fn run(
                     caps: backend.device_caps().copied(),
                     peaks: Peaks::default(),
                     rows: Vec::new(),
+                    suites: Vec::new(),
                     score: None,
                 });
                 let session = Session { candidate, backend: Some(backend), losses: 0 };
@@ -183,26 +200,54 @@ fn of_device(
         if number > 0 {
             std::thread::sleep(Duration::from_secs_f64(document.settings.cool_down_seconds.max(0.0)));
         }
-        let measured = session.with(watcher, |backend, _| measured(backend, job, options, memory, truths));
-        if all_variants && job.variant.is_some() && matches!(measured, Err(Error::Unsupported { .. })) {
+        let found = session.with(watcher, |backend, _| measured(backend, job, options, memory, truths));
+        if all_variants && job.variant.is_some() && matches!(found, Err(Error::Unsupported { .. })) {
             continue;
         }
-        let row = Row {
-            kernel: job.spec.name.into(),
-            case: job.name.clone(),
-            variant: job.variant.map(Into::into),
-            lost: matches!(measured, Err(Error::DeviceLost { .. })),
-            outcome: measured.map_err(one_line),
-        };
-        if let Some(device) = document.devices.last_mut() {
-            device.put(place, row.clone());
+        let tuned = found.as_ref().is_ok_and(|m| m.tuned);
+        put(document, place, job, found, watcher);
+        if tuned {
+            // The same as the device would do it by itself, so that what tuning is worth can be seen.
+            watcher.next(&format!("{}/{} {} untuned", number + 1, jobs.len(), job.label()));
+            let found = session.with(watcher, |backend, _| {
+                let untuned = backend.untuned();
+                measured(untuned.as_deref().unwrap_or(backend), job, options, memory, truths)
+            });
+            put(document, place, job, found, watcher);
         }
-        watcher.row(document, &row);
     }
     if let Some(device) = document.devices.last_mut() {
         let rows: Vec<Row> = device.rows.iter().map(|(_, row)| row.clone()).collect();
         device.score = score(&rows);
     }
+    for (number, kind) in document.settings.suites.clone().into_iter().enumerate() {
+        // Thousands of dispatches in one submission leave pools behind that make later ones slower for as long as the device is open.
+        if number > 0 {
+            session.afresh();
+        }
+        suites::run(document, &mut session, kind, options, watcher);
+    }
+}
+
+/// Adds what came of a job to the last device; a row of the same place that is there already comes after it.
+fn put(
+    document: &mut Document,
+    place: usize,
+    job: &Job,
+    measured: Result<Measured>,
+    watcher: &mut dyn Watcher,
+) {
+    let row = Row {
+        kernel: job.spec.name.into(),
+        case: job.name.clone(),
+        variant: job.variant.map(Into::into),
+        lost: matches!(measured, Err(Error::DeviceLost { .. })),
+        outcome: measured.map_err(one_line),
+    };
+    if let Some(device) = document.devices.last_mut() {
+        device.put(place, row.clone());
+    }
+    watcher.row(document, &row);
 }
 
 /// The device's roofline; after a loss once more. `None` where it cannot be had: rows then have no bound.
@@ -295,6 +340,8 @@ mod tests {
         WrongResult,
         /// Numbers are not numbers.
         NotNumbers,
+        /// Everything is more than it can do.
+        TooMuch,
         /// The device is lost in so many runs, from the n-th run of all on.
         Lost {
             from: usize,
@@ -338,6 +385,12 @@ mod tests {
         fn run(&mut self) -> Result<Timings> {
             let run = self.of.runs.fetch_add(1, Ordering::Relaxed);
             match self.of.fault {
+                Fault::TooMuch => Err(Error::Limit {
+                    what: "loop rounds".into(),
+                    requested: 2,
+                    allowed: 1,
+                    remedy: "use fewer tokens".into(),
+                }),
                 Fault::Lost { from, times } if (from..from + times).contains(&run) => {
                     Err(Error::DeviceLost { device: "faulty".into(), reason: "as it was told".into() })
                 }
@@ -385,6 +438,10 @@ mod tests {
 
     /// Runs small jobs on a device with a fault; also how often it was opened.
     fn ran(fault: Fault, jobs: &[Job]) -> (Document, usize) {
+        ran_as(settings(), fault, jobs)
+    }
+
+    fn ran_as(settings: Settings, fault: Fault, jobs: &[Job]) -> (Document, usize) {
         let opened = Arc::new(AtomicUsize::new(0));
         let faulty = Faulty { fault, runs: Arc::default(), opened: Arc::clone(&opened) };
         let open = move || -> Result<(Box<dyn Backend>, Facts)> {
@@ -392,7 +449,7 @@ mod tests {
             Ok((Box::new(faulty.clone()), Facts::default()))
         };
         let mut candidates = [Candidate { asked: "faulty".into(), open: Box::new(open) }];
-        let (document, missing) = run(Document::begun(settings()), &mut candidates, jobs, false, &mut Nobody);
+        let (document, missing) = run(Document::begun(settings), &mut candidates, jobs, false, &mut Nobody);
         assert!(missing.is_empty() && document.complete);
         (document, opened.load(Ordering::Relaxed))
     }
@@ -454,6 +511,83 @@ mod tests {
             document.rows().filter(|r| r.failure().is_some_and(|f| f.contains("given up"))).count();
         assert_eq!(given_up, document.rows().count() - (MOST_LOSSES + 1));
         assert_eq!(opened, MOST_LOSSES + 1);
+    }
+
+    /// The first suite at two small sizes, and how often the device was opened.
+    fn crossover(fault: Fault) -> (Suite, usize) {
+        let (suites, suite_sizes) = (suites::usual(true), vec![64, 128]);
+        let (document, opened) = ran_as(Settings { suites, suite_sizes, ..settings() }, fault, &[]);
+        let [suite] = &document.devices[0].suites[..] else { panic!("{:?}", document.devices[0].suites) };
+        (suite.clone(), opened)
+    }
+
+    #[test]
+    fn a_suite_without_faults_has_a_right_point_at_every_size() {
+        let (suite, opened) = crossover(Fault::None);
+        assert_eq!((suite.name.as_str(), suite.x.as_str(), opened), ("crossover", "tokens", 1));
+        for series in &suite.series {
+            let sizes: Vec<Option<f64>> = series.points.iter().map(|p| p.x).collect();
+            assert_eq!(sizes, [Some(64.0), Some(128.0)], "{series:?}");
+            let is_right = |p: &Point| p.y.is_some() && p.max_error.is_some_and(|e| e < 1e-4);
+            assert!(series.points.iter().all(is_right), "{series:?}");
+        }
+    }
+
+    #[test]
+    fn a_lost_device_ends_one_series_of_a_suite_and_the_others_go_on() {
+        let (suite, opened) = crossover(Fault::Lost { from: 0, times: 1 });
+        assert_eq!(opened, 2);
+        let [lost, others @ ..] = &suite.series[..] else { panic!("{suite:?}") };
+        assert_eq!(lost.points.len(), 1, "{lost:?}");
+        assert!(
+            lost.points[0].failure.as_ref().is_some_and(|f| f.contains("the device was lost")),
+            "{lost:?}"
+        );
+        assert!(
+            others.iter().all(|s| s.points.len() == 2 && s.points.iter().all(|p| p.y.is_some())),
+            "{others:?}"
+        );
+        let (suite, opened) = crossover(Fault::Lost { from: 0, times: usize::MAX / 2 });
+        assert_eq!(opened, MOST_LOSSES + 1);
+        let given_up = suite.series.iter().filter_map(|s| s.points[0].failure.as_ref());
+        assert_eq!(
+            given_up.filter(|f| f.contains("given up")).count(),
+            suite.series.len() - (MOST_LOSSES + 1)
+        );
+    }
+
+    #[test]
+    fn limits_of_a_device_end_a_sweep_and_fail_sizes_that_were_asked_for() {
+        let (asked, _) = crossover(Fault::TooMuch);
+        assert!(
+            asked.series.iter().all(|s| s.points.len() == 1 && s.points[0].failure.is_some()),
+            "{asked:?}"
+        );
+        let settings = Settings { suites: suites::usual(true), ..settings() };
+        let (document, _) = ran_as(settings, Fault::TooMuch, &[]);
+        for series in &document.devices[0].suites[0].series {
+            let [point] = &series.points[..] else { panic!("{series:?}") };
+            assert!(point.failure.is_none() && point.skipped.is_some() && point.y.is_none(), "{point:?}");
+        }
+    }
+
+    #[test]
+    fn every_suite_but_the_first_has_a_device_of_its_own() {
+        let settings = Settings { suites: suites::SUITES.to_vec(), suite_sizes: vec![64], ..settings() };
+        let (document, opened) = ran_as(settings, Fault::None, &[]);
+        assert_eq!((document.devices[0].suites.len(), opened), (3, 3));
+    }
+
+    #[test]
+    fn a_wrong_result_is_a_failed_point() {
+        for (fault, told) in [(Fault::WrongResult, "at most"), (Fault::NotNumbers, "NaN or infinities")] {
+            let (suite, _) = crossover(fault);
+            for series in &suite.series {
+                let failure = series.points[0].failure.as_ref().expect("the point fails");
+                assert!(failure.contains("of `out`") && failure.contains(told), "{failure}");
+                assert_eq!(series.points.len(), 1, "what is wrong is not tried at larger sizes");
+            }
+        }
     }
 
     #[test]

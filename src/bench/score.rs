@@ -25,7 +25,7 @@ pub fn origin() -> String {
     format!("{} · {} · {} · {}", text("device"), text("driver"), text("machine"), text("date"))
 }
 
-/// The geometric mean of reference time over time over all rows of the set, times being those to judge by (processor seconds where the
+/// The geometric mean of reference time over time over all rows of the set (tuned ones where there are both), times being those to judge by (processor seconds where the
 /// device computes on the CPU, which do not swell under other load); `None` where one is missing or failed.
 pub fn score(measured: &[Row]) -> Option<f64> {
     score_of(&reference(), measured)
@@ -36,7 +36,10 @@ fn score_of(reference: &Value, measured: &[Row]) -> Option<f64> {
     let mut logs = 0.0;
     for row in rows {
         let of = |m: &&Row| row["kernel"] == *m.kernel && row["case"] == *m.case && m.variant.is_none();
-        let found = measured.iter().find(of)?.outcome.as_ref().ok()?;
+        // The best that the program can do: a tuned row, where there is one.
+        let tuned = |m: &&Row| of(m) && m.outcome.as_ref().is_ok_and(|m| m.tuned);
+        let found =
+            measured.iter().find(tuned).or_else(|| measured.iter().find(of))?.outcome.as_ref().ok()?;
         let time = Some(found.time()).filter(super::Summary::is_measurable)?.median;
         logs += (row["seconds"].as_f64().filter(|s| *s > 0.0)? / time).ln();
     }

@@ -4,6 +4,7 @@ mod compare;
 mod graphs;
 mod positions;
 mod rows;
+mod suites;
 
 use super::{Failure, Outcome, notice, open_device, print_line, progress};
 use crate::backend::{Backend, DeviceKind};
@@ -20,7 +21,8 @@ use std::path::PathBuf;
 pub(super) struct Args {
     #[command(subcommand)]
     other: Option<compare::Command>,
-    /// Parts of kernels' names (`probe` for the probes themselves), or one of these tables: `scaling` for time and memory of Nyström
+    /// Parts of kernels' names (`probe` for the probes themselves) and of these suites: `crossover`, attention of all kinds over tokens;
+    /// `frame`, a frame of the explorer; `embedding`, what attention costs a host. Or one of these tables: `scaling` for time and memory of Nyström
     /// attention over tokens, `masked` for both ways of masked attention over tokens, `graph` for masks on graphs and trees,
     /// `position` for position codes
     filter: Vec<String>,
@@ -30,6 +32,9 @@ pub(super) struct Args {
     /// Only devices of these backends: vulkan, dx12, metal, gl, cpu; several with commas. Without --device, all of them
     #[arg(long, value_delimiter = ',')]
     backend: Vec<String>,
+    // Rows in which it chose other variants are measured both ways.
+    #[command(flatten)]
+    tune: super::tune::TuneArg,
     /// Variant to hold kernels to, or all for a row per variant that suits
     #[arg(long)]
     variant: Option<String>,
@@ -45,7 +50,7 @@ pub(super) struct Args {
     /// Print what each number means, and run nothing
     #[arg(long)]
     describe: bool,
-    /// Numbers of tokens to run cases at instead of their own: 4k or 1k..1M (doubling) or 1k,3k
+    /// Numbers of tokens to run cases and suites at instead of their own: 4k or 1k..1M (doubling) or 1k,3k
     #[arg(long, value_parser = rows::parse_sizes)]
     n: Option<rows::Sizes>,
     /// Numbers of landmarks
@@ -213,7 +218,7 @@ fn device_line(backend: &dyn Backend) -> String {
 
 /// Time and memory over tokens.
 fn scaling(args: &Args) -> Outcome {
-    let backend = open_device(args.only_device()?)?;
+    let backend = open_device(args.only_device()?, args.tune)?;
     if !args.json {
         print_line(&device_line(backend.as_ref()))?;
         print_line(
@@ -276,7 +281,7 @@ fn scaling(args: &Args) -> Outcome {
 /// All ways of masked attention over tokens, whether the right one would be taken, and how close its transforms come to the
 /// device's bound.
 fn masked(args: &Args) -> Outcome {
-    let backend = open_device(args.only_device()?)?;
+    let backend = open_device(args.only_device()?, args.tune)?;
     if !args.json {
         print_line(&device_line(backend.as_ref()))?;
         print_line("masked_attention, one head, r = d = 32; processor time on software drivers")?;

@@ -1,4 +1,7 @@
-//! `wgattn devices`: every adapter with what matters to compute, and the CPU reference.
+//! `wgattn devices`: every adapter with what matters to compute, and the CPU reference; or what tuning remembers of them.
+
+#[cfg(feature = "wgpu")]
+mod tuned;
 
 use super::{Outcome, print_line};
 use crate::backend::cpu::CpuBackend;
@@ -11,6 +14,14 @@ pub(super) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// List the variants of kernels that tuning chose on each adapter, and where they are remembered
+    #[cfg(feature = "wgpu")]
+    #[arg(long)]
+    tuned: bool,
+    /// Forget them, so that they are searched for again
+    #[cfg(feature = "wgpu")]
+    #[arg(long, conflicts_with = "tuned")]
+    forget_tuned: bool,
 }
 
 fn fields(info: &DeviceInfo) -> serde_json::Value {
@@ -19,6 +30,10 @@ fn fields(info: &DeviceInfo) -> serde_json::Value {
 
 /// Lists the devices.
 pub(super) fn run(args: &Args) -> Outcome {
+    #[cfg(feature = "wgpu")]
+    if args.tuned || args.forget_tuned {
+        return tuned::run(args.json, args.forget_tuned);
+    }
     let adapters = list();
     let cpu = CpuBackend.info();
     let cuda = "not built yet";

@@ -62,6 +62,8 @@ pub(super) struct Args {
     /// auto, cpu, or the index, name or backend of an adapter
     #[arg(long, default_value = "auto")]
     device: String,
+    #[command(flatten)]
+    tune: super::tune::TuneArg,
     /// Graph under a mask along edges or a layer: a FILE whose nodes are the tokens (edge lists with
     /// [:numbering=zero|one|names,directed,nodes=…] behind it where they need it), or, with --grid, grid4, grid8, torus4, torus8 or
     /// image[:sensitivity=8,reach=8,cut=0]; or leave it out and give `edges` among the inputs

@@ -13,6 +13,8 @@ pub(super) struct Args {
     /// Device to compute on: cpu, or the index, name or backend of an adapter [default: the one that draws]
     #[arg(long)]
     device: Option<String>,
+    #[command(flatten)]
+    tune: super::tune::TuneArg,
     /// Views to open side by side, by id; may be given several times
     #[arg(long = "view")]
     views: Vec<String>,
@@ -48,6 +50,12 @@ pub(super) fn run(args: &Args) -> Result<Option<ExitCode>, Failure> {
     let options = Options {
         sources: args.sources.clone(),
         device: args.device.clone(),
+        tuning: crate::backend::wgpu::TuningOptions {
+            when: args.tune.when(),
+            folder: crate::backend::wgpu::cache_folder(),
+            listener: Some(super::tune::listener()),
+            ..Default::default()
+        },
         views: args.views.clone(),
         dark: args.theme.map(|t| t == Theme::Dark),
         screenshot: args.screenshot.clone(),

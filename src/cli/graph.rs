@@ -44,6 +44,8 @@ pub(super) struct Args {
     /// Device for the row: auto, cpu, or the index, name or backend of an adapter
     #[arg(long, default_value = "auto")]
     device: String,
+    #[command(flatten)]
+    tune: super::tune::TuneArg,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
@@ -84,7 +86,7 @@ fn row(args: &Args, loaded: &Loaded) -> Result<Option<(u32, Weighed)>, Failure> 
     let (Some(mask), Some(asked)) = (&args.mask, &args.node) else { return Ok(None) };
     let node = node_of(loaded, asked, matches!(args.numbering, Some(NumberingArg::One)))?;
     let made = mask.operator(&loaded.network)?;
-    let backend = open_device(&args.device)?;
+    let backend = open_device(&args.device, args.tune)?;
     Ok(Some((node, mask_rows(backend.as_ref(), &made, &[node])?)))
 }
 

@@ -95,6 +95,8 @@ pub(super) struct Args {
     /// auto, cpu, or the index, name or backend of an adapter (see `wgattn devices`)
     #[arg(long, default_value = "auto")]
     device: String,
+    #[command(flatten)]
+    tune: super::tune::TuneArg,
     /// Frames of a video as FROM..TO, the last one not included; FROM.. and ..TO for the rest and the start
     #[arg(long, value_parser = clip::parse_frames)]
     frames: Option<clip::FrameRange>,
@@ -312,7 +314,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         make_folders(args, files.len())?;
     }
     check_targets(args, &files, several)?;
-    let backend = open_device(&args.device)?;
+    let backend = open_device(&args.device, args.tune)?;
     let show_progress = several && std::io::stderr().is_terminal();
     let bar = if show_progress {
         indicatif::ProgressBar::new(files.len() as u64)

@@ -78,6 +78,8 @@ pub(super) struct Args {
     /// its costs decide how attention under them would be computed
     #[arg(long, default_value = "auto")]
     device: String,
+    #[command(flatten)]
+    tune: super::tune::TuneArg,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
@@ -116,7 +118,7 @@ fn way(args: &Args, mask: &MaskSpec, sides: &[u32]) -> Result<String, Failure> {
     if matches!(attention.mask, Mask::Scan(_)) {
         return Ok("scan, linear in the tokens".into());
     }
-    let backend = open_device(&args.device)?;
+    let backend = open_device(&args.device, args.tune)?;
     let plan = backend.device_caps().and_then(|caps| attention.plan(caps, WIDTH, WIDTH));
     Ok(match plan {
         Some(plan) => format!("{plan}, with {WIDTH} features and values, on {}", backend.info().name),
@@ -139,7 +141,7 @@ impl Source {
             return Ok(Self::Table { table: spec.table(&sides)?, way: way(args, &spec, &sides)? });
         };
         let mask = NetworkMask { spec, graph };
-        let backend = open_device(&args.device)?;
+        let backend = open_device(&args.device, args.tune)?;
         // Before a network of millions of nodes is built in vain.
         if let Some(caps) = backend.device_caps() {
             mask.check_room(sides[0], sides[1], caps)?;

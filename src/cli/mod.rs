@@ -16,6 +16,7 @@ mod node_link;
 mod on_graph;
 mod shaders;
 mod spe;
+mod tune;
 
 use crate::words::{one_line, plain, told};
 use clap::{Parser, Subcommand};
@@ -121,8 +122,8 @@ fn print_line(text: &str) -> Outcome {
 }
 
 /// Opens a device and tells what there is to tell about it.
-fn open_device(asked: &str) -> Result<Box<dyn crate::backend::Backend>, Failure> {
-    let opened = crate::backend::device::open(asked)?;
+fn open_device(asked: &str, tune: tune::TuneArg) -> Result<Box<dyn crate::backend::Backend>, Failure> {
+    let opened = tune.open(asked)?;
     opened.notices.iter().for_each(notice);
     Ok(opened.backend)
 }

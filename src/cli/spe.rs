@@ -101,6 +101,8 @@ pub(super) struct Args {
     /// auto, cpu, or the index, name or backend of an adapter (see `wgattn devices`)
     #[arg(long, default_value = "auto")]
     device: String,
+    #[command(flatten)]
+    tune: super::tune::TuneArg,
     /// Picture to write
     #[arg(long, default_value = "spe.png")]
     out: PathBuf,
@@ -218,7 +220,7 @@ pub(super) fn run(args: &Args) -> Outcome {
                 .into(),
         ));
     }
-    let backend = open_device(&args.device)?;
+    let backend = open_device(&args.device, args.tune)?;
     let noise = Noise { mode: args.mode, ..Noise::default() };
     let bar = match std::io::stderr().is_terminal() {
         true => indicatif::ProgressBar::new((all_realizations.len() * seeds.len()) as u64),

@@ -160,7 +160,8 @@ impl App {
         ending: Arc<Mutex<Ending>>,
     ) -> Result<Self, String> {
         let state = cc.wgpu_render_state.clone().ok_or("the window is not drawn by wgpu")?;
-        let window = Window::new(state.device.clone(), state.queue.clone()).map_err(|e| e.to_string())?;
+        let window = Window::new(state.device.clone(), state.queue.clone(), options.tuning)
+            .map_err(|e| e.to_string())?;
         watch_device(&window, &ending, &cc.egui_ctx);
         if let Ok(mut ending) = ending.lock() {
             ending.device = Some(window.device.clone());

@@ -113,7 +113,8 @@ pub fn run(options: &Options) -> Result<(), ExploreError> {
         };
         if let Some(reason) = ending.lost {
             let notice = format!("The graphics device was lost ({reason}) and opened again.");
-            options = Options { notice: Some(notice), ..ending.latest.unwrap_or(options) };
+            let tuning = options.tuning.clone();
+            options = Options { notice: Some(notice), tuning, ..ending.latest.unwrap_or(options) };
             continue;
         }
         match (ending.failure, result) {

@@ -36,7 +36,8 @@ fn unit(seed: u64, counter: u64) -> f32 {
     (bits(seed, counter) >> 40) as f32 / (1_u32 << 24) as f32
 }
 
-fn filled(fill: Fill, dtype: DType, dims: &Dims, len: usize, seed: u64) -> HostData {
+/// Data of so many elements by a rule, the same for the same seed.
+pub(crate) fn filled(fill: Fill, dtype: DType, dims: &Dims, len: usize, seed: u64) -> HostData {
     let counters = 0..len as u64;
     match (fill, dtype) {
         (Fill::Made(make), _) => make(dims),

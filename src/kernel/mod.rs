@@ -14,6 +14,7 @@
 pub mod case;
 pub mod params;
 pub mod reference;
+pub(crate) mod tile;
 #[cfg(feature = "wgpu")]
 pub mod wgsl;
 

@@ -57,6 +57,7 @@ pub(crate) fn snapshot() -> Snapshot {
                 variant: "plain",
                 seconds: 0.0123,
                 cpu_seconds: Some(0.0246),
+                by_host: false,
                 by_token: true,
             }],
             wall_seconds: 0.014,

@@ -4,24 +4,28 @@
 //! frame it only encodes: it never submits, polls, blocks, writes to the queue or installs handlers.
 
 mod adapters;
+mod cache;
 mod pipeline;
 mod program;
 mod readback;
 mod self_test;
 mod timing;
+mod tune;
 mod window;
 
 use super::{Backend, DeviceInfo, DeviceKind, Program};
 use crate::error::{Error, Result};
-use crate::graph::Graph;
+use crate::graph::{Graph, Lowering};
 use crate::kernel::{Caps, Driver};
 pub(crate) use adapters::device_info;
 pub use adapters::{AdapterReport, adapters, list_adapters};
+pub use cache::cache_folder;
 pub use program::WgpuProgram;
 pub use readback::Ticket;
 pub use self_test::{SelfTestFailure, run_checks, self_test, self_test_in};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+pub use tune::{SEARCH_SECONDS, SOFTWARE_SEARCH_SECONDS, TunedChoice, TunedFile, TuningOptions};
 
 /// Transient bytes that composed operations stay under unless told otherwise.
 pub const DEFAULT_MEMORY_BUDGET: u64 = 192 << 20;
@@ -45,6 +49,7 @@ pub(crate) struct Core {
     pub(crate) timestamps: bool,
     pub(crate) cache: Option<::wgpu::PipelineCache>,
     pub(crate) pipelines: Mutex<pipeline::Pipelines>,
+    tuner: Option<tune::Tuner>,
     lost: Arc<Lost>,
     shared_queue: bool,
 }
@@ -164,6 +169,8 @@ pub struct Options {
     /// Another thread submits to the queue too, say a window's: [`Program::run`] waits so that it is
     /// not held up.
     pub shared_queue: bool,
+    /// Whether variants are chosen by measuring them, which submits and waits while a graph is prepared; never unless told otherwise.
+    pub tuning: TuningOptions,
 }
 
 impl WgpuBackend {
@@ -226,7 +233,7 @@ impl WgpuBackend {
             },
             memory_budget: options.memory_budget.unwrap_or(DEFAULT_MEMORY_BUDGET),
         };
-        let choice = program::Choice { variants: options.variants, most_work: None };
+        let choice = program::Choice { variants: options.variants, ..program::Choice::default() };
         let core = Core {
             software: info.kind == DeviceKind::Software,
             timestamps: features.contains(::wgpu::Features::TIMESTAMP_QUERY),
@@ -234,6 +241,7 @@ impl WgpuBackend {
             pipelines: Mutex::new(pipeline::Pipelines::new(
                 options.idle_pipelines.unwrap_or(DEFAULT_IDLE_PIPELINES),
             )),
+            tuner: tune::Tuner::new(&options.tuning, &info, &adapter),
             lost: Arc::default(),
             shared_queue: options.shared_queue,
             device,
@@ -289,6 +297,37 @@ impl WgpuBackend {
         Self { core: Arc::clone(&self.core), choice }
     }
 
+    /// The same device without tuning: its kernels take the variants that its driver's class prefers.
+    #[must_use]
+    pub fn without_tuning(&self) -> Self {
+        let choice = program::Choice { follow: program::Follow::Defaults, ..self.choice.clone() };
+        Self { core: Arc::clone(&self.core), choice }
+    }
+
+    /// Whether variants are chosen by measuring them.
+    pub fn is_tuned(&self) -> bool {
+        self.core.tuner.is_some() && self.choice.follow == program::Follow::Found
+    }
+
+    /// The variants that were chosen by measuring so far, by this process and by others before it; none on a device that is not tuned.
+    pub fn tuned_choices(&self) -> Vec<TunedChoice> {
+        self.core.tuner.as_ref().map_or_else(Vec::new, tune::Tuner::choices)
+    }
+
+    /// The file in which they are remembered, if they are.
+    pub fn tuned_file(&self) -> Option<&std::path::Path> {
+        self.core.tuner.as_ref()?.file()
+    }
+
+    /// Searches now for the variants that preparing a graph would search for.
+    ///
+    /// Errors: a graph that does not schedule, a lost device.
+    pub fn tune_with(&self, graph: &Graph, progress: Progress<'_>) -> Result<()> {
+        let Some(tuner) = self.core.tuner.as_ref().filter(|_| self.is_tuned()) else { return Ok(()) };
+        let schedule = graph.schedule(Lowering::Device(&self.core.caps))?;
+        tuner.choose(&self.core, &schedule, &self.choice, progress).map(drop)
+    }
+
     /// The host tells that its device was lost; from then on everything returns [`Error::DeviceLost`].
     pub fn notify_device_lost(&self, reason: &str) {
         self.core.lost.set(reason);
@@ -339,6 +378,14 @@ impl Backend for WgpuBackend {
 
     fn compile(&self, graph: &Graph) -> Result<Box<dyn Program>> {
         Ok(Box::new(self.prepare(graph)?))
+    }
+
+    fn tune(&self, graph: &Graph) -> Result<()> {
+        self.tune_with(graph, &mut |_, _, _| {})
+    }
+
+    fn untuned(&self) -> Option<Box<dyn Backend>> {
+        self.is_tuned().then(|| Box::new(self.without_tuning()) as Box<dyn Backend>)
     }
 
     fn device_caps(&self) -> Option<&Caps> {

@@ -80,8 +80,12 @@ pub(crate) fn fits(core: &Core, composed: &Composed) -> Result<()> {
     Ok(())
 }
 
-/// The pipeline of a composed shader, made now or before.
-pub(crate) fn pipeline(core: &Core, composed: &Composed) -> Result<Arc<Pipeline>> {
+/// The pipeline of a composed shader, made now or before. One that is not to be kept is made now, and again by who keeps it: trials
+/// push nothing out of what is kept, and what compiling takes is not hidden.
+pub(crate) fn pipeline(core: &Core, composed: &Composed, keep: bool) -> Result<Arc<Pipeline>> {
+    if !keep {
+        return core.checked(&composed.name, || create(core, composed)).map(Arc::new);
+    }
     let poisoned = |_| core.failed(&composed.name, "another thread panicked while it made a pipeline");
     if let Some(found) = core.pipelines.lock().map_err(poisoned)?.find(&composed.source) {
         return Ok(found);

@@ -6,6 +6,7 @@
 //! A pass is remembered in the user's cache folder, keyed by adapter, driver with its version and our version, so that
 //! start stays quick. A failure is never remembered: the next start looks again.
 
+use super::cache::{cache_folder, hash};
 use super::{Backend, WgpuBackend};
 use crate::backend::DeviceInfo;
 use crate::error::{Error, Result};
@@ -13,7 +14,7 @@ use crate::graph::Graph;
 use crate::kernel::{KernelParams as _, KernelSpec};
 use crate::kernels::linalg::{matmul, reduce_sum, scan, transpose};
 use crate::tensor::{DType, HostTensor, Shape};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Why an adapter must not be used.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -201,21 +202,6 @@ fn record(info: &DeviceInfo) -> String {
 
 /// A name for the file: the record's FNV-1a hash.
 fn file_name(record: &str) -> String {
-    let hash = record
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+    let hash = hash([record]);
     format!("self-test-{hash:016x}.txt")
-}
-
-/// Our folder among the user's caches, where the system has such a place.
-fn cache_folder() -> Option<PathBuf> {
-    let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let caches = if cfg!(windows) {
-        folder("LOCALAPPDATA")
-    } else if cfg!(target_os = "macos") {
-        folder("HOME").map(|home| home.join("Library/Caches"))
-    } else {
-        folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache")))
-    };
-    caches.map(|path| path.join("wgattn"))
 }

@@ -1,7 +1,8 @@
 //! The plots of a report: roofline, error against speed, sweeps with their crossings, and shares of the bound.
 
 use super::svg::{Anchor, Axis, Frame, Labels, Log, SERIES, Svg, power, width_of};
-use crate::bench::published::{Device, Row, Suite, positive};
+use crate::bench::published::{Device, Point, Row, Series, Suite, positive};
+use crate::bench::suites::{self, by_cpu, crossings, lines};
 use crate::bench::units::{error, prefixed, share, shortened, time};
 use crate::numbers::{grouped, seconds};
 use std::collections::BTreeMap;
@@ -57,22 +58,6 @@ fn speed(device: &Device, row: &Row) -> Option<f64> {
     positive(Some(positive(row.flop)? / positive(device.judged(row).median)?))
 }
 
-/// The times of a sweep: processor seconds where the device computes on the CPU and all points have them.
-fn by_cpu(device: &Device, suite: &Suite) -> bool {
-    let mut points = suite.series.iter().flat_map(|s| &s.points).filter(|p| p.failure.is_none());
-    device.computes_on_cpu() && points.all(|p| p.cpu.is_some())
-}
-
-fn points(device: &Device, suite: &Suite, series: usize) -> Vec<[f64; 2]> {
-    let cpu = by_cpu(device, suite);
-    let point = |p: &crate::bench::published::Point| {
-        Some([positive(p.x)?, positive(if cpu { p.cpu } else { p.y })?]).filter(|_| p.failure.is_none())
-    };
-    let mut points: Vec<[f64; 2]> = suite.series[series].points.iter().filter_map(point).collect();
-    points.sort_by(|a, b| a[0].total_cmp(&b[0]));
-    points
-}
-
 impl Ranges {
     pub(super) fn of(devices: &[Device]) -> Self {
         let mut ranges = Self::default();
@@ -97,7 +82,7 @@ impl Ranges {
             ranges.speed.extend(peak);
             for suite in &device.suites {
                 let entry = ranges.suites.entry(suite.name.clone()).or_default();
-                for [x, y] in (0..suite.series.len()).flat_map(|i| points(device, suite, i)) {
+                for [x, y] in lines(device.computes_on_cpu(), suite).into_iter().flatten() {
                     entry[0].push(x);
                     entry[1].push(y);
                 }
@@ -332,17 +317,18 @@ pub(super) fn sweep(device: &Device, suite: &Suite, ranges: &Ranges) -> Option<F
     let [_, own] = alone.suites.get(&suite.name)?;
     // Names stand at the ends of curves; a legend is needed where they are too long for that.
     const LONGEST: f64 = 170.0;
-    let longest = suite.series.iter().map(|s| width_of(&s.name)).fold(0.0, f64::max);
+    let cpu = by_cpu(device.computes_on_cpu(), suite);
+    let lines = lines(device.computes_on_cpu(), suite);
+    let drawn = suite.series.iter().zip(&lines).filter(|(_, line)| !line.is_empty());
+    let longest = drawn.map(|(s, _)| width_of(&s.name)).fold(0.0, f64::max);
     let frame = Frame {
         x: Log::around(xs.iter().copied(), 0.03, left, right + 4.0 - longest.min(LONGEST))?,
         y: Log::around(shared_or_own(ys, own).iter().copied(), 0.07, bottom, top)?,
     };
-    let cpu = by_cpu(device, suite);
-    let lines: Vec<Vec<[f64; 2]>> = (0..suite.series.len()).map(|i| points(device, suite, i)).collect();
     if lines.iter().all(Vec::is_empty) {
         return None;
     }
-    let mut svg = Svg::new(WIDTH, if longest > LONGEST { HEIGHT } else { bottom + 44.0 });
+    let mut svg = Svg::new(WIDTH, bottom + 44.0);
     let mut sizes: Vec<f64> = xs.clone();
     sizes.sort_by(f64::total_cmp);
     sizes.dedup();
@@ -364,18 +350,21 @@ pub(super) fn sweep(device: &Device, suite: &Suite, ranges: &Ranges) -> Option<F
         svg.path(&format!("curve s{}", i % SERIES), &places);
         for ([x, y], at) in line.iter().zip(&places) {
             let told = if is_time { seconds(*y) } else { prefixed(*y, "") };
-            svg.mark(i, "", *at, &format!("{}\n{} {}\n{told}", suite.series[i].name, grouped(*x), suite.x));
+            let point = suite.series[i].points.iter().find(|p| p.x == Some(*x));
+            let rest = point.map_or_else(String::new, point_tip);
+            let name = &suite.series[i].name;
+            svg.mark(i, "", *at, &format!("{name}\n{} {}\n{told}{rest}", grouped(*x), suite.x));
         }
         ends.extend(places.last().map(|at| (i, *at)));
     }
-    let crossings = crossings(suite, &lines);
-    for (x, y, _) in crossings.iter().filter(|(x, ..)| frame.x.holds(*x)) {
-        let at = frame.place(*x, *y);
+    for [x, y] in crossings(suite, &lines).iter().filter_map(|c| c.at).filter(|[x, _]| frame.x.holds(*x)) {
+        let at = frame.place(x, y);
         svg.line("crossing", [at[0], at[1]], [at[0], bottom]);
     }
     label_ends(&mut svg, &mut ends, suite, [top, bottom]);
     if longest > LONGEST {
-        svg.legend(&names, [left, bottom + 58.0], right);
+        let end = svg.legend(&names, [left, bottom + 58.0], right);
+        svg.reach(end + 12.0);
     }
     let failed: usize = suite.series.iter().flat_map(|s| &s.points).filter(|p| p.failure.is_some()).count();
     let mut caption = format!("{}.", suite.title.trim_end_matches('.'));
@@ -389,8 +378,30 @@ pub(super) fn sweep(device: &Device, suite: &Suite, ranges: &Ranges) -> Option<F
             crate::words::plural(failed, "is", "are")
         );
     }
-    let findings = crossings.into_iter().map(|(_, _, told)| told).collect();
+    let mut findings = suites::findings(device.computes_on_cpu(), suite);
+    findings.extend(not_run(suite));
     Some(Figure { svg: svg.finish(&suite.title), caption, findings })
+}
+
+/// What is known of a point beside its time.
+fn point_tip(point: &Point) -> String {
+    let mut text = match (point.max_error, &point.checked) {
+        (Some(x), of) => format!("\nerror {} ({})", error(Some(x)), of.as_deref().unwrap_or("all")),
+        (None, Some(why)) => format!("\nchecked: {why}"),
+        (None, None) => String::new(),
+    };
+    text.extend(suites::numbers(point).iter().map(|told| format!("\n{told}")));
+    text
+}
+
+/// Where series end because larger sizes were not run, and why.
+fn not_run(suite: &Suite) -> Vec<String> {
+    let of = |series: &Series| {
+        let (x, why) = series.points.iter().find_map(|p| Some((p.x, p.skipped.as_ref()?)))?;
+        let size = x.map_or_else(String::new, |x| format!(" at {} {}", grouped(x), suite.x));
+        Some(format!("{}: not run{size}: {why}", series.name))
+    };
+    suite.series.iter().filter_map(of).collect()
 }
 
 /// `1 ms` instead of `1.00 ms`.
@@ -403,71 +414,39 @@ fn tidy(text: &str) -> String {
     }
 }
 
-/// Names at the right end of curves, moved apart.
+/// Names at the right end of curves; those that would cover each other are moved apart.
 fn label_ends(svg: &mut Svg, ends: &mut [(usize, [f64; 2])], suite: &Suite, [top, bottom]: [f64; 2]) {
-    ends.sort_by(|a, b| a.1[1].total_cmp(&b.1[1]));
     const APART: f64 = 14.0;
-    let mut ys: Vec<f64> = ends.iter().map(|(_, at)| at[1]).collect();
-    for i in 1..ys.len() {
-        ys[i] = ys[i].max(ys[i - 1] + APART);
+    ends.sort_by(|a, b| a.1[1].total_cmp(&b.1[1]));
+    let mut placed: Vec<Label> = Vec::new();
+    for (series, [x, y]) in ends.iter() {
+        let left = x + 9.0;
+        let room = ((WIDTH - left - 3.0) / width_of("x")) as usize;
+        let text = shortened(&suite.series[*series].name, room.max(4));
+        let right = left + width_of(&text);
+        let beside = placed.iter().filter(|p| p.left < right && left < p.right);
+        let y = beside.map(|p| p.y + APART).fold(*y, f64::max);
+        placed.push(Label { series: *series, text, left, right, y });
     }
-    let over = ys.last().map_or(0.0, |last| (last - bottom + 6.0).max(0.0));
-    ys.iter_mut().for_each(|y| *y = (*y - over).max(top));
-    for ((i, at), y) in ends.iter().zip(ys) {
-        let room = ((WIDTH - at[0] - 12.0) / width_of("x")) as usize;
-        let text = shortened(&suite.series[*i].name, room.max(4));
-        svg.text(&format!("label t{}", i % SERIES), [at[0] + 9.0, y + 4.0], Anchor::Start, &text);
+    // Back up where they would pass the bottom, the lowest first.
+    let mut lowest = bottom - 6.0;
+    for label in placed.iter_mut().rev().filter(|l| l.y > bottom - 6.0) {
+        label.y = lowest.max(top);
+        lowest -= APART;
+    }
+    for label in placed {
+        let class = format!("label t{}", label.series % SERIES);
+        svg.text(&class, [label.left, label.y + 4.0], Anchor::Start, &label.text);
     }
 }
 
-/// Where other ways become faster than exact attention: size, time, and a sentence.
-fn crossings(suite: &Suite, lines: &[Vec<[f64; 2]>]) -> Vec<(f64, f64, String)> {
-    let is_exact = |name: &str| name.to_lowercase().starts_with("exact");
-    let Some(exact) = suite.series.iter().position(|s| is_exact(&s.name)) else { return Vec::new() };
-    let mut found = Vec::new();
-    for (i, line) in lines.iter().enumerate().filter(|(i, _)| *i != exact) {
-        let common: Vec<[f64; 3]> = line
-            .iter()
-            .filter_map(|[x, y]| Some([*x, *y, lines[exact].iter().find(|p| p[0] == *x)?[1]]))
-            .collect();
-        let name = &suite.series[i].name;
-        let (Some(first), Some(last)) = (common.first(), common.last()) else { continue };
-        let crossing = common.windows(2).rev().find(|w| w[0][1] >= w[0][2] && w[1][1] < w[1][2]);
-        if let Some([a, b]) = crossing.and_then(|w| <[[f64; 3]; 2]>::try_from(w).ok()) {
-            // The logarithm of the quotient is taken as straight between two sizes.
-            let [before, after] = [a, b].map(|p| (p[1] / p[2]).ln());
-            let t = before / (before - after);
-            let x = (a[0].ln() + t * (b[0] / a[0]).ln()).exp();
-            let y = (a[2].ln() + t * (b[2] / a[2]).ln()).exp();
-            let told = format!(
-                "{name}: faster than {} from about {} {} on",
-                suite.series[exact].name,
-                round(x),
-                suite.x
-            );
-            found.push((x, y, told));
-        } else if common.iter().all(|p| p[1] < p[2]) {
-            found.push((
-                0.0,
-                0.0,
-                format!(
-                    "{name}: faster at all sizes, {} times at {} {}",
-                    crate::numbers::significant(last[2] / last[1], 2),
-                    grouped(last[0]),
-                    suite.x
-                ),
-            ));
-        } else if first[1] >= first[2] && last[1] >= last[2] {
-            found.push((0.0, 0.0, format!("{name}: not faster up to {} {}", grouped(last[0]), suite.x)));
-        }
-    }
-    found
-}
-
-/// A size to two digits: where lines cross is not known better.
-fn round(x: f64) -> String {
-    let step = 10_f64.powf(x.log10().floor() - 1.0).max(1.0);
-    grouped((x / step).round() * step)
+/// A name at the end of a curve.
+struct Label {
+    series: usize,
+    text: String,
+    left: f64,
+    right: f64,
+    y: f64,
 }
 
 /// Rows of a chart of bars, which is as high as it needs.
@@ -568,62 +547,4 @@ pub(super) fn bars(device: &Device, kernels: &[(&str, Vec<&Row>)], ranges: &Rang
             kernel needs, at its measured peaks. Whiskers: p10 to p90 of the runs."
             .into(),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bench::published::{Point, Series};
-
-    fn suite(ways: &[(&str, &[f64])]) -> (Suite, Vec<Vec<[f64; 2]>>) {
-        let point = |(i, y): (usize, &f64)| Point {
-            x: Some(1024.0 * 4_f64.powi(i as i32)),
-            y: Some(*y),
-            cpu: None,
-            max_error: None,
-            failure: None,
-        };
-        let series = ways.iter().map(|(name, ys)| Series {
-            name: (*name).into(),
-            points: ys.iter().enumerate().map(point).collect(),
-        });
-        let suite = Suite {
-            name: "crossover".into(),
-            title: "t".into(),
-            x: "tokens".into(),
-            y: "seconds".into(),
-            series: series.collect(),
-        };
-        let lines = suite
-            .series
-            .iter()
-            .map(|s| s.points.iter().filter_map(|p| Some([p.x?, p.y?])).collect())
-            .collect();
-        (suite, lines)
-    }
-
-    #[test]
-    fn crossings_lie_between_the_sizes_where_the_order_changes() {
-        // Quadratic against linear, equal at 2048.
-        let (suite, lines) =
-            suite(&[("exact attention", &[1.0, 16.0, 256.0]), ("nystrom", &[2.0, 8.0, 32.0])]);
-        let found = crossings(&suite, &lines);
-        assert_eq!(found.len(), 1);
-        assert!((found[0].0 - 2048.0).abs() < 1e-6, "{}", found[0].0);
-        assert!(found[0].2.contains("from about 2\u{2009}000 tokens"), "{}", found[0].2);
-    }
-
-    #[test]
-    fn ways_that_never_cross_are_told_so() {
-        let (suite, lines) =
-            suite(&[("exact", &[1.0, 4.0]), ("fast", &[0.5, 1.0]), ("slow", &[2.0, 8.0]), ("none", &[])]);
-        let told: Vec<String> = crossings(&suite, &lines).into_iter().map(|c| c.2).collect();
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(
-            told[0].contains("faster at all sizes, 4 times") && told[1].contains("not faster"),
-            "{told:?}"
-        );
-        let (suite, lines) = self::suite(&[("a", &[1.0]), ("b", &[2.0])]);
-        assert!(crossings(&suite, &lines).is_empty(), "nothing is exact");
-    }
 }

@@ -125,7 +125,7 @@ fn line(device: &Device, row: &Row, several: bool, any_cpu: bool) -> String {
     let variants =
         if variants.is_empty() { String::new() } else { format!("<small>{}</small>", escaped(&variants)) };
     let _ = write!(text, "<th>{}{variants}</th><td>{}</td>", escaped(&row.kernel), escaped(&row.case));
-    text += &format!("<td class=\"words\">{}</td>", remarks(row, device.computes_on_cpu()));
+    text += &format!("<td class=\"words\">{}</td>", remarks(device, row));
     let range =
         |times: &Times| times.p10.zip(times.p90).map_or_else(String::new, |(low, high)| between(low, high));
     text += &number_cell("", row.time.median, &time(row.time.median), &range(&row.time));
@@ -155,7 +155,7 @@ fn line(device: &Device, row: &Row, several: bool, any_cpu: bool) -> String {
 }
 
 /// Flags as badges, and why a row failed.
-fn remarks(row: &Row, on_cpu: bool) -> String {
+fn remarks(device: &Device, row: &Row) -> String {
     let mut text = String::new();
     if let Some(failure) = &row.failure {
         text += &badge("bad", "failed");
@@ -164,11 +164,11 @@ fn remarks(row: &Row, on_cpu: bool) -> String {
     if row.is_wrong() {
         text += &badge("bad", "wrong result");
     }
-    if row.tuned {
-        text += &badge("good", "tuned");
+    if let Some(tuning) = device.tuning(row) {
+        text += &badge("good", &tuning);
     }
     // That a device is software stands beside its name.
-    for flag in row.flags.iter().filter(|flag| !(on_cpu && *flag == "software")) {
+    for flag in row.flags.iter().filter(|flag| !(device.computes_on_cpu() && *flag == "software")) {
         text += &badge(if flag == "software" { "" } else { "warn" }, flag);
     }
     text

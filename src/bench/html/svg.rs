@@ -36,6 +36,11 @@ impl Svg {
         Self { width, height, body: String::new() }
     }
 
+    /// Makes it so high at least.
+    pub(super) fn reach(&mut self, height: f64) {
+        self.height = self.height.max(height);
+    }
+
     // Writing to a string cannot fail.
     fn push(&mut self, element: std::fmt::Arguments<'_>) {
         let _ = self.body.write_fmt(element);

@@ -133,7 +133,7 @@ type Boxed = Result<Box<dyn MaskOperator>>;
 
 /// Runs the command.
 pub(super) fn run(args: &Args) -> Outcome {
-    let backend = open_device(args.only_device()?)?;
+    let backend = open_device(args.only_device()?, args.tune)?;
     let options = Options { seconds: args.table_seconds(), ..Options::default() };
     progress("peaks");
     let peaks = peaks(backend.as_ref(), options)?;

@@ -33,7 +33,7 @@ fn milliseconds(timed: &Timed) -> String {
 
 /// Runs the command.
 pub(super) fn run(args: &Args) -> Outcome {
-    let backend = open_device(args.only_device()?)?;
+    let backend = open_device(args.only_device()?, args.tune)?;
     let options = Options { seconds: args.table_seconds(), ..Options::default() };
     let say = |line: &str| if args.json { Ok(()) } else { print_line(line) };
     say(&device_line(backend.as_ref()))?;

@@ -1,9 +1,10 @@
 //! The rows of `wgattn bench`: kernels of the list on one or several devices, printed and exported as they come.
 
-use super::{Args, compare, device_line, progress};
+use super::{Args, compare, device_line, progress, suites};
 use crate::backend::{Backend, DeviceKind, device};
 use crate::bench::compare::{Options, against_baseline};
 use crate::bench::document::{Document, Settings};
+use crate::bench::published::{Point, Suite};
 use crate::bench::{self, Candidate, Job, Row, Sweep, Wanted, Watcher};
 use crate::cli::{Failure, Outcome, notice, print_line, unwritten};
 use crate::whole_file::{Pending, write_whole};
@@ -122,10 +123,22 @@ impl Watcher for Printer {
         }
         self.export(document);
     }
+
+    fn point(&mut self, document: &Document, suite: &Suite, series: &str, point: &Point) {
+        progress("");
+        self.line(&bench::suites::point_text(suite, series, point));
+        self.export(document);
+    }
+
+    fn suite(&mut self, document: &Document, suite: &Suite) {
+        progress("");
+        let on_cpu = document.devices.last().is_some_and(|d| d.info.kind >= DeviceKind::Software);
+        bench::suites::summary(on_cpu, suite).iter().for_each(|told| self.line(told));
+    }
 }
 
 impl Args {
-    fn sweep(&self) -> Sweep {
+    pub(super) fn sweep(&self) -> Sweep {
         let sizes = |list: &Option<Sizes>| list.as_ref().map_or_else(Vec::new, |s| s.0.clone());
         Sweep {
             tokens: sizes(&self.n),
@@ -135,9 +148,10 @@ impl Args {
         }
     }
 
-    fn wanted(&self) -> Wanted {
+    /// The rows that are wanted beside suites.
+    fn wanted(&self, filters: Vec<String>) -> Wanted {
         Wanted {
-            filters: self.filter.clone(),
+            filters,
             case: self.case.clone(),
             variant: self.variant.clone(),
             quick: self.quick,
@@ -145,7 +159,16 @@ impl Args {
         }
     }
 
-    fn settings(&self) -> Settings {
+    /// The rows to run, and the suites after them.
+    fn jobs(&self) -> Result<(Vec<Job>, Vec<&'static bench::suites::Kind>), Failure> {
+        let (suites, filters) = suites::wanted(self)?;
+        // Who names suites only wants no rows.
+        let only_suites = !self.filter.is_empty() && filters.is_empty();
+        let jobs = if only_suites { Vec::new() } else { bench::plan(&self.wanted(filters))? };
+        Ok((jobs, suites))
+    }
+
+    fn settings(&self, suites: Vec<&'static bench::suites::Kind>) -> Settings {
         let seed = || {
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
             now.map_or(1, |d| u64::from(d.subsec_nanos()) ^ d.as_secs())
@@ -159,6 +182,9 @@ impl Args {
             case: self.case.clone(),
             cool_down_seconds: self.cool_down,
             max_dispatch_ms: self.max_dispatch_ms,
+            suite_sizes: if suites.is_empty() { Vec::new() } else { self.sweep().tokens },
+            suites,
+            tuning: self.tune.when(),
         }
     }
 }
@@ -176,10 +202,10 @@ pub(super) fn parse_sizes(text: &str) -> Result<Sizes, String> {
 fn candidates(args: &Args) -> Result<Vec<Candidate<'static>>, Failure> {
     let places = device::select(&device::list(), &args.device, &args.backend)?;
     let candidate = |asked: String| {
-        let place = asked.clone();
+        let (place, tune) = (asked.clone(), args.tune);
         let mut told = false;
         let open = move || {
-            let opened = device::open(&place)?;
+            let opened = tune.open(&place)?;
             if !std::mem::replace(&mut told, true) {
                 opened.notices.iter().for_each(notice);
             }
@@ -192,7 +218,8 @@ fn candidates(args: &Args) -> Result<Vec<Candidate<'static>>, Failure> {
 
 /// Prints what would run.
 pub(super) fn list(args: &Args) -> Outcome {
-    let jobs = bench::plan(&args.wanted())?;
+    let (jobs, kinds) = args.jobs()?;
+    let settings = args.settings(kinds);
     let reference = bench::reference_rows();
     let is_quick = |job: &Job| {
         job.variant.is_none() && reference.iter().any(|(s, c)| s.name == job.spec.name && c.name == job.name)
@@ -205,7 +232,11 @@ pub(super) fn list(args: &Args) -> Outcome {
                 "quick": is_quick(job),
             })
         };
-        let all = json!({ "rows": jobs.iter().map(row).collect::<Vec<_>>() });
+        let suites = settings.suites.iter().map(|kind| suites::listed_json(kind, &settings));
+        let all = json!({
+            "rows": jobs.iter().map(row).collect::<Vec<_>>(),
+            "suites": suites.collect::<Vec<_>>(),
+        });
         return print_line(&serde_json::to_string_pretty(&all)?);
     }
     for job in &jobs {
@@ -213,7 +244,10 @@ pub(super) fn list(args: &Args) -> Outcome {
         let quick = if is_quick(job) { "  (quick)" } else { "" };
         print_line(&format!("{:<44}  {}{quick}", job.label(), sizes.join(" ")))?;
     }
-    print_line(&counted(jobs.len(), "row", "rows"))
+    if !jobs.is_empty() {
+        print_line(&counted(jobs.len(), "row", "rows"))?;
+    }
+    settings.suites.iter().try_for_each(|kind| print_line(&suites::listed(kind, &settings)))
 }
 
 /// Prints what the numbers mean.
@@ -223,18 +257,20 @@ pub(super) fn describe() -> Outcome {
 
 /// Measures what was asked for.
 pub(super) fn run(args: &Args) -> Outcome {
-    let jobs = bench::plan(&args.wanted())?;
+    let (jobs, kinds) = args.jobs()?;
     let exports = args.export.iter().cloned().map(Export::to).collect::<Result<Vec<_>, _>>()?;
     // Read before minutes of work, too.
     let baseline = args.baseline.as_deref().map(compare::load).transpose()?;
     let mut candidates = candidates(args)?;
-    let settings = args.settings();
+    let settings = args.settings(kinds);
     if !args.json {
-        let rows = counted(jobs.len(), "row", "rows");
-        print_line(&format!(
-            "{rows} in random order (--order-seed {}); `wgattn bench --describe` says what the numbers mean",
-            settings.order_seed
-        ))?;
+        let mut parts = Vec::new();
+        if !jobs.is_empty() {
+            let rows = counted(jobs.len(), "row", "rows");
+            parts.push(format!("{rows} in random order (--order-seed {})", settings.order_seed));
+        }
+        parts.extend(settings.suites.iter().map(|kind| format!("suite {}", kind.name)));
+        print_line(&format!("{}; `wgattn bench --describe` says what the numbers mean", parts.join(", ")))?;
     }
     let mut printer = Printer { json: args.json, exports, failed: None };
     let all_variants = args.variant.as_deref() == Some("all");
@@ -272,6 +308,12 @@ fn finish(args: &Args, document: &Document, mut printer: Printer, missing: &[Str
     let mut reasons = Vec::new();
     if failed > 0 {
         reasons.push(format!("{failed} of {} failed", counted(document.rows().count(), "row", "rows")));
+    }
+    let points =
+        || document.devices.iter().flat_map(|d| &d.suites).flat_map(|s| &s.series).flat_map(|s| &s.points);
+    let failed = points().filter(|p| p.failure.is_some()).count();
+    if failed > 0 {
+        reasons.push(format!("{failed} of {} failed", counted(points().count(), "point", "points")));
     }
     if !missing.is_empty() {
         reasons.push(format!("{} could not be opened", missing.join(", ")));

@@ -195,7 +195,7 @@ pub(super) fn run(
     for (_, output) in outputs {
         graph.output(*output)?;
     }
-    let backend = open_device(&args.device)?;
+    let backend = open_device(&args.device, args.tune)?;
     let (results, timings) = computed(backend.as_ref(), graph, inputs, outputs)?;
     notice(format_args!(
         "{what} on {}: {:.3} ms, shader compilation included",

@@ -12,6 +12,8 @@ pub struct Options {
     pub sources: Vec<String>,
     /// Device to compute on; the window's if `None`.
     pub device: Option<String>,
+    /// Whether variants of kernels are chosen by measuring them, on the window's device and on others; never unless told otherwise.
+    pub tuning: crate::backend::wgpu::TuningOptions,
     /// Views to open, by id; the attention view if empty.
     pub views: Vec<String>,
     /// Dark or light; the system's if `None`.

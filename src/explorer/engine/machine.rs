@@ -3,7 +3,7 @@
 //! On a device, the next stage reads the buffer that the last one wrote. On the CPU, numbers are copied.
 
 use crate::backend::cpu::CpuBackend;
-use crate::backend::wgpu::{Options, WgpuBackend, WgpuProgram};
+use crate::backend::wgpu::{Options, TuningOptions, WgpuBackend, WgpuProgram};
 use crate::backend::{Backend as _, DeviceInfo, Program, Timings};
 use crate::error::{Error, Result};
 use crate::explorer::settings::Device;
@@ -24,6 +24,8 @@ pub struct Window {
     pub queue: wgpu::Queue,
     /// The engine on it; none where the device has no compute shaders.
     pub backend: Option<WgpuBackend>,
+    /// How variants are chosen on this device and on others.
+    tuning: TuningOptions,
 }
 
 impl Window {
@@ -31,16 +33,20 @@ impl Window {
     ///
     /// Errors: none for a device without compute shaders, which then only draws; others as
     /// [`WgpuBackend::with_options`].
-    pub fn new(device: wgpu::Device, queue: wgpu::Queue) -> Result<Self> {
-        let options =
-            Options { shared_queue: true, idle_pipelines: Some(IDLE_PIPELINES), ..Options::default() };
+    pub fn new(device: wgpu::Device, queue: wgpu::Queue, tuning: TuningOptions) -> Result<Self> {
+        let options = Options { shared_queue: true, ..options(&tuning) };
         let backend = match WgpuBackend::with_options(device.clone(), queue.clone(), options) {
             Ok(backend) => Some(backend),
             Err(Error::Unsupported { .. }) => None,
             Err(error) => return Err(error),
         };
-        Ok(Self { device, queue, backend })
+        Ok(Self { device, queue, backend, tuning })
     }
+}
+
+/// Options of a device that stages run on.
+fn options(tuning: &TuningOptions) -> Options {
+    Options { idle_pipelines: Some(IDLE_PIPELINES), tuning: tuning.clone(), ..Options::default() }
 }
 
 /// A device that stages run on.
@@ -71,11 +77,8 @@ impl Machine {
                 let list = adapters();
                 let infos: Vec<_> = list.iter().map(|a| device_info(&a.get_info())).collect();
                 let (index, _) = crate::backend::device::choose(&infos, name)?;
-                let backend = WgpuBackend::on_adapter(
-                    &list[index],
-                    Options { idle_pipelines: Some(IDLE_PIPELINES), ..Options::default() },
-                )?;
-                self_test(&backend).map_err(|e| Error::Unsupported {
+                let backend = WgpuBackend::on_adapter(&list[index], options(&window.tuning))?;
+                self_test(&backend.without_tuning()).map_err(|e| Error::Unsupported {
                     device: infos[index].name.clone(),
                     missing: format!("{e}; choose another device"),
                 })?;

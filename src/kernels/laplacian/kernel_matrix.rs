@@ -10,6 +10,7 @@
 
 use crate::error::Result;
 use crate::graph::Graph;
+use crate::kernel::tile::*;
 use crate::kernel::wgsl_module::{EXP, GROUP, Shared, TEXELS};
 use crate::kernel::*;
 use crate::tensor::{DType, Dims, Tensor};
@@ -98,22 +99,26 @@ fn pairs(d: &Dims) -> f64 {
     f64::from(d.size("n")) * f64::from(d.size("m")) * f64::from(d.size("d"))
 }
 
-const fn tile(name: &'static str, constants: fn(&Dims) -> Vec<(&'static str, Constant)>, suits: fn(&Dims, &[u8], &Caps) -> bool) -> Variant {
-    Variant {
-        name,
-        file: "laplacian/kernel_matrix_tile.wgsl",
-        body: include_str!("../../../shaders/laplacian/kernel_matrix_tile.wgsl"),
-        shared: &[GROUP, EXP, DISTANCE, KERNEL_MATRIX],
-        preferred_on: &[Driver::Gpu],
-        classes: &[],
-        vec4: &[],
-        constants,
-        suits,
-        grid: |d, batches| batches * u64::from(d.size("n").div_ceil(64)) * u64::from(d.size("m").div_ceil(64)),
-        loads: |d, _| Loads { storage: pairs(d) / 32.0, workgroup: pairs(d) / 4.0, ..Loads::default() },
-        rounds: |d| 2 * u64::from(d.size("d")),
-        subgroup_lanes: 0,
-    }
+/// The variant of a tile; a macro, because a list of variants holds functions and these cannot hold a tile.
+macro_rules! tile {
+    ($name:literal, $tile:ident, $preferred_on:expr) => {
+        Variant {
+            name: $name,
+            file: "laplacian/kernel_matrix_tile.wgsl",
+            body: include_str!("../../../shaders/laplacian/kernel_matrix_tile.wgsl"),
+            shared: &[GROUP, EXP, DISTANCE, KERNEL_MATRIX],
+            preferred_on: $preferred_on,
+            classes: &[],
+            vec4: &[],
+            constants: |_| $tile.constants(),
+            // Both operands are padded.
+            suits: |_, _, caps| $tile.fits(caps, 2),
+            grid: |d, batches| $tile.groups(batches, d.size("n"), d.size("m")),
+            loads: |d, _| $tile.loads(pairs(d)),
+            rounds: |d| 2 * u64::from(d.size("d")),
+            subgroup_lanes: 0,
+        }
+    };
 }
 
 /// Rows in registers, landmarks through the constant cache.
@@ -141,8 +146,8 @@ const UNIFORM: Variant = Variant {
 };
 
 static VARIANTS: &[Variant] = &[
-    tile("tile64", |_| vec![("TILE_K", Constant::U32(16))], |_, _, caps| caps.workgroup_bytes >= 8704),
-    tile("tile64_shallow", |_| vec![("TILE_K", Constant::U32(8))], |_, _, caps| caps.workgroup_bytes >= 4352),
+    tile!("tile64", TILE64, &[Driver::Gpu]),
+    tile!("tile64_shallow", TILE64_SHALLOW, &[Driver::Gpu]),
     Variant {
         name: "broadcast",
         file: "laplacian/kernel_matrix_broadcast.wgsl",
@@ -178,6 +183,9 @@ static VARIANTS: &[Variant] = &[
         rounds: |d| u64::from(d.size("d")),
         subgroup_lanes: 0,
     },
+    // No device's first choice: tuning takes them where they are quicker.
+    tile!("tile128x64", TILE128X64, &[]),
+    tile!("tile32", TILE32, &[]),
 ];
 
 const NO_MASKS: &[&str] = &["x_keep", "y_keep"];

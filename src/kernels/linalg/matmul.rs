@@ -8,6 +8,7 @@
 
 use crate::error::Result;
 use crate::graph::{Graph, PassId};
+use crate::kernel::tile::*;
 use crate::kernel::wgsl_module::{GROUP, Shared, TEXELS};
 use crate::kernel::*;
 use crate::params;
@@ -101,30 +102,26 @@ fn flop(dims: &Dims) -> f64 {
     f64::from(dims.size("n")) * f64::from(inner) * f64::from(dims.size("p"))
 }
 
-fn tile_loads(dims: &Dims, _: &[u8]) -> Loads {
-    Loads { storage: flop(dims) / 32.0, workgroup: flop(dims) / 4.0, ..Loads::default() }
-}
-
-fn tiles(dims: &Dims, batches: u64) -> u64 {
-    batches * u64::from(dims.size("n").div_ceil(64)) * u64::from(dims.size("p").div_ceil(64))
-}
-
-const fn tile(name: &'static str, constants: fn(&Dims) -> Vec<(&'static str, Constant)>, suits: fn(&Dims, &[u8], &Caps) -> bool) -> Variant {
-    Variant {
-        name,
-        file: "linalg/matmul_tile.wgsl",
-        body: include_str!("../../../shaders/linalg/matmul_tile.wgsl"),
-        shared: &[GROUP, MATMUL_EPILOGUE],
-        preferred_on: &[Driver::Gpu],
-        classes: &[],
-        vec4: &[],
-        constants,
-        suits,
-        grid: tiles,
-        loads: tile_loads,
-        rounds: |d| 2 * depth_bound(d),
-        subgroup_lanes: 0,
-    }
+/// The variant of a tile; a macro, because a list of variants holds functions and these cannot hold a tile.
+macro_rules! tile {
+    ($name:literal, $tile:ident, $preferred_on:expr) => {
+        Variant {
+            name: $name,
+            file: "linalg/matmul_tile.wgsl",
+            body: include_str!("../../../shaders/linalg/matmul_tile.wgsl"),
+            shared: &[GROUP, MATMUL_EPILOGUE],
+            preferred_on: $preferred_on,
+            classes: &[],
+            vec4: &[],
+            constants: |_| $tile.constants(),
+            // A is padded.
+            suits: |_, _, caps| $tile.fits(caps, 1),
+            grid: |d, batches| $tile.groups(batches, d.size("n"), d.size("p")),
+            loads: |d, _| $tile.loads(flop(d)),
+            rounds: |d| 2 * depth_bound(d),
+            subgroup_lanes: 0,
+        }
+    };
 }
 
 /// Untransposed operands, and enough work to pay for the copies.
@@ -267,8 +264,8 @@ fn broadcast_loads(d: &Dims, blocks: u32, w_whole: bool) -> Loads {
 }
 
 static VARIANTS: &[Variant] = &[
-    tile("tile64", |_| vec![("TILE_K", Constant::U32(16))], |_, _, caps| caps.workgroup_bytes >= 8448),
-    tile("tile64_shallow", |_| vec![("TILE_K", Constant::U32(8))], |_, _, caps| caps.workgroup_bytes >= 4224),
+    tile!("tile64", TILE64, &[Driver::Gpu]),
+    tile!("tile64_shallow", TILE64_SHALLOW, &[Driver::Gpu]),
     broadcast(
         "broadcast_32",
         &["a", "w"],
@@ -322,6 +319,10 @@ static VARIANTS: &[Variant] = &[
         rounds: depth_bound,
         subgroup_lanes: 0,
     },
+    // No device's first choice: tuning takes them where they are quicker.
+    tile!("tile128x64", TILE128X64, &[]),
+    tile!("tile128x32", TILE128X32, &[]),
+    tile!("tile32", TILE32, &[]),
 ];
 
 const fn case(name: &'static str, dims: &'static [(&'static str, u32)], params: fn() -> Vec<u8>) -> Case {

@@ -20,7 +20,7 @@ use crate::backend::{
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Kind, Lowering, PassId, Schedule, Step, TensorInfo};
 use crate::kernel::wgsl::{ParamWord, TEXTURE_WIDTH, UNIFORM_BYTES, compose, param_words};
-use crate::kernel::{Class, OnWgpu, Variant};
+use crate::kernel::{Caps, Class, Driver, OnWgpu, Variant};
 use crate::tensor::{DType, HostTensor, Tensor};
 use memory::*;
 use std::collections::HashMap;
@@ -97,6 +97,8 @@ impl Launch {
 #[derive(Debug)]
 struct Prepared {
     variant: &'static Variant,
+    /// Whether a search found it better than what the device takes by itself.
+    tuned: bool,
     pipeline: Arc<Pipeline>,
     launches: Vec<Launch>,
 }
@@ -116,6 +118,8 @@ pub struct WgpuProgram {
     given: Vec<bool>,
     profiling: bool,
     choice: Choice,
+    /// For every step the variant that a search found better than the device's default.
+    found: Vec<Option<&'static str>>,
 }
 
 impl WgpuProgram {
@@ -144,12 +148,17 @@ impl WgpuProgram {
             pending: Vec::new(),
             profiling: false,
             choice,
+            found: Vec::new(),
             graph: graph.clone(),
             schedule,
             core,
         };
         program.allocate()?;
         let total = program.schedule.steps.len();
+        program.found = match program.core.tuner.as_ref().filter(|_| program.choice.follow == Follow::Found) {
+            Some(tuner) => tuner.choose(&program.core, &program.schedule, &program.choice, progress)?,
+            None => vec![None; total],
+        };
         for index in 0..total {
             let prepared = program.prepare_step(index)?;
             progress(index + 1, total, program.schedule.steps[index].kernel.name);
@@ -229,22 +238,23 @@ impl WgpuProgram {
         step.args.iter().map(base).collect()
     }
 
-    /// The first variant, in the driver's order of preference, that suits and fits.
+    /// The variant that a search found, or else the first, in the driver's order of preference, that suits and fits.
     fn prepare_step(&mut self, index: usize) -> Result<Prepared> {
         let step = self.schedule.steps[index].clone();
         let OnWgpu::Shader(variants) = &step.kernel.wgpu else {
             return Err(self.core.failed(step.kernel.name, "an expansion was not expanded"));
         };
-        let driver = self.core.caps.driver;
-        let (first, rest): (Vec<_>, Vec<_>) = variants.iter().partition(|v| v.preferred_on.contains(&driver));
+        let found = self.found[index];
         let forced = self.choice.variants.clone();
         let mut reason = None;
+        let (first, rest): (Vec<_>, Vec<_>) =
+            in_order(variants, self.core.caps.driver).partition(|v| Some(v.name) == found);
         for variant in first.into_iter().chain(rest) {
             if forced.as_deref().is_some_and(|list| !allowed(list, step.kernel.name, variant.name)) {
                 continue;
             }
             match self.try_variant(&step, variant) {
-                Ok(prepared) => return Ok(prepared),
+                Ok(prepared) => return Ok(Prepared { tuned: Some(variant.name) == found, ..prepared }),
                 Err(Refusal::Unsuitable) => {}
                 Err(Refusal::Error(error @ Error::Limit { .. })) => reason = reason.or(Some(error)),
                 Err(Refusal::Error(error)) => return Err(error),
@@ -263,9 +273,7 @@ impl WgpuProgram {
     ) -> std::result::Result<Prepared, Refusal> {
         let core = Arc::clone(&self.core);
         let spec = step.kernel;
-        if !(variant.suits)(&step.dims, &step.params, &core.caps)
-            || variant.subgroup_lanes > core.caps.subgroup_lanes
-        {
+        if !is_suitable(variant, step, &core.caps) {
             return Err(Refusal::Unsuitable);
         }
         let rounds = (variant.rounds)(&step.dims);
@@ -293,7 +301,7 @@ impl WgpuProgram {
             }
         }
         let indirect = spec.ports.iter().zip(&step.args).find(|(p, _)| p.groups).and_then(|(_, arg)| *arg);
-        let pipeline = pipeline(&core, &composed)?;
+        let pipeline = pipeline(&core, &composed, self.choice.follow != Follow::Trial)?;
         let mut launches = Vec::new();
         let total: u64 = list.iter().map(|w| (variant.grid)(&w.dims, w.batches)).sum();
         for window in list {
@@ -317,7 +325,7 @@ impl WgpuProgram {
                 }
             }
         }
-        Ok(Prepared { variant, pipeline, launches })
+        Ok(Prepared { variant, tuned: false, pipeline, launches })
     }
 
     /// Resources for the ports that the variant reads through copies.
@@ -483,6 +491,34 @@ pub(crate) struct Choice {
     pub(crate) variants: Option<String>,
     /// Most operations of one dispatch; larger ones are cut into parts of whole workgroups.
     pub(crate) most_work: Option<f64>,
+    /// What to do about variants that are chosen by measuring.
+    pub(crate) follow: Follow,
+}
+
+/// What a program does about variants that are chosen by measuring, on a device that is tuned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Follow {
+    /// Takes what was found, and searches for what was not.
+    #[default]
+    Found,
+    /// Takes what the device takes by itself.
+    Defaults,
+    /// The same, and is a trial of a search: its pipelines are not kept.
+    Trial,
+}
+
+/// Variants in a driver's order of preference.
+pub(crate) fn in_order(
+    variants: &'static [Variant],
+    driver: Driver,
+) -> impl Iterator<Item = &'static Variant> {
+    let is_first = move |v: &&'static Variant| v.preferred_on.contains(&driver);
+    variants.iter().filter(is_first).chain(variants.iter().filter(move |v| !is_first(v)))
+}
+
+/// Whether a variant can do a step on a device, by what it says of itself.
+pub(crate) fn is_suitable(variant: &Variant, step: &Step, caps: &Caps) -> bool {
+    (variant.suits)(&step.dims, &step.params, caps) && variant.subgroup_lanes <= caps.subgroup_lanes
 }
 
 /// About how many operations a step does.
@@ -493,7 +529,7 @@ fn work_of(step: &Step) -> f64 {
 
 /// Whether a list such as `matmul/plain,kernel_matrix/tile64` lets a kernel use a variant; kernels it does not name are
 /// free.
-fn allowed(list: &str, kernel: &str, variant: &str) -> bool {
+pub(crate) fn allowed(list: &str, kernel: &str, variant: &str) -> bool {
     let mut of_kernel = list
         .split(',')
         .filter_map(|entry| entry.trim().split_once('/'))

@@ -96,6 +96,7 @@ impl WgpuProgram {
                 variant: self.steps[index].variant.name,
                 seconds: stamped.unwrap_or(wall),
                 cpu_seconds: self.core.software.then_some(cpu),
+                by_host: stamped.is_none(),
                 by_token: step.dims.find("n").is_some(),
             });
         }
@@ -276,6 +277,14 @@ impl Program for WgpuProgram {
 
     fn step_variants(&self) -> Vec<&'static str> {
         self.steps.iter().map(|s| s.variant.name).collect()
+    }
+
+    fn dispatches(&self) -> usize {
+        Self::dispatches(self)
+    }
+
+    fn tuned_steps(&self) -> usize {
+        self.steps.iter().filter(|s| s.tuned).count()
     }
 
     fn memory(&self) -> Memory {

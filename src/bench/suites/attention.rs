@@ -1,0 +1,223 @@
+//! Queries, keys and values that all ways of attention in the suites share, and how a recorded attention is timed.
+
+use crate::backend::{Backend, Burst, DeviceKind, Program, StepTime, TimingSource};
+use crate::bench::flags::Flag;
+use crate::bench::measure::{Options, Ready, clocked, repeat};
+use crate::bench::operators::uniform;
+use crate::bench::published::Point;
+use crate::bench::run::LONGEST_RUN;
+use crate::bench::stats::Summary;
+use crate::error::Result;
+use crate::graph::{Graph, Lowering};
+use crate::numbers::seconds;
+use crate::tensor::{DType, HostData, HostTensor, Shape, Tensor};
+
+/// Heads and coordinates of a head.
+pub(super) const HEADS: u32 = 8;
+pub(super) const HEAD_DIM: u32 = 32;
+
+/// Bytes that the host holds for so many tokens: queries, keys, values and the result, and each once more on its way.
+pub(super) fn bytes(tokens: u32) -> f64 {
+    8.0 * 4.0 * f64::from(HEADS * HEAD_DIM) * f64::from(tokens)
+}
+
+/// Rows and columns of the grid of so many tokens, as near to a square as there is one.
+///
+/// Errors: a number of tokens without a grid of 7 rows, on which landmarks lie.
+pub(super) fn sides(tokens: u32) -> Result<[u32; 2]> {
+    match (1..=tokens.isqrt()).rev().find(|rows| tokens.is_multiple_of(*rows)) {
+        Some(rows) if rows >= 7 => Ok([rows, tokens / rows]),
+        _ => super::refused("tokens of a suite", "a number with a grid of at least 7 rows", tokens),
+    }
+}
+
+/// Numbers from −1 to 1 for so many tokens.
+#[derive(Debug)]
+pub(super) struct Data {
+    pub(super) tokens: u32,
+    /// Rows and columns of the token grid.
+    pub(super) sides: [u32; 2],
+    /// `[1, h, n, d]`, as keys and values.
+    pub(super) q: HostTensor,
+    pub(super) k: HostTensor,
+    pub(super) v: HostTensor,
+}
+
+impl Data {
+    /// Errors: as [`sides`]; too many tokens for a tensor.
+    pub(super) fn new(tokens: u32) -> Result<Self> {
+        let sides = sides(tokens)?;
+        let shape = Shape::new(&[1, HEADS, tokens, HEAD_DIM])?;
+        let Ok(count) = u32::try_from(shape.len()) else {
+            return super::refused("tokens of a suite", "at most 16 777 215", tokens);
+        };
+        let tensor = |stream| HostTensor::f32(shape, uniform(stream, [-1.0, 1.0], count));
+        Ok(Self { tokens, sides, q: tensor(0)?, k: tensor(1)?, v: tensor(2)? })
+    }
+
+    /// A graph with queries, keys and values as inputs.
+    pub(super) fn graph(&self, label: &str) -> (Graph, [Tensor; 3]) {
+        let mut graph = Graph::new(label);
+        let inputs = ["q", "k", "v"].map(|name| graph.input(name, self.q.shape(), DType::F32));
+        (graph, inputs)
+    }
+
+    /// What to write to these inputs.
+    pub(super) fn inputs(&self, [q, k, v]: [Tensor; 3]) -> Vec<(Tensor, &HostTensor)> {
+        vec![(q, &self.q), (k, &self.k), (v, &self.v)]
+    }
+}
+
+/// The numbers of queries, keys or values.
+pub(super) fn numbers(tensor: &HostTensor) -> &[f32] {
+    match tensor.data() {
+        HostData::F32(numbers) => numbers,
+        _ => &[],
+    }
+}
+
+/// Whether a device computes on the processor, so that processor seconds are what to judge by.
+pub(super) fn on_cpu(backend: &dyn Backend) -> bool {
+    matches!(backend.info().kind, DeviceKind::Software | DeviceKind::Reference)
+}
+
+/// Runs a graph once, has its result checked, and times it: a point with time, error and the counts of its program.
+///
+/// Errors: as compiling, running and checking.
+pub(super) fn time(
+    backend: &dyn Backend,
+    tokens: u32,
+    graph: &Graph,
+    inputs: &[(Tensor, &HostTensor)],
+    options: Options,
+    check: impl FnOnce(&mut dyn Program) -> Result<(Option<f64>, String)>,
+) -> Result<Point> {
+    if let Some(why) = too_long(backend, graph, options)? {
+        return Ok(Point::skipped(tokens, why));
+    }
+    let Ready { mut program, compile_seconds, first_seconds, exceeded } =
+        Ready::make(backend, graph, inputs, options)?;
+    let (max_error, checked) = check(program.as_mut())?;
+    let bursts = repeat(program.as_mut(), options)?;
+    let (source, times) = clocked(&bursts);
+    let median = Summary::of(&times).filter(Summary::is_measurable).map(|s| s.median);
+    let cpu: Vec<f64> = bursts.iter().map(|b| b.cpu_seconds).collect();
+    let cpu = Summary::of(&cpu).filter(|s| on_cpu(backend) && s.is_measurable()).map(|s| s.median);
+    let numbers = [
+        ("compile_seconds", compile_seconds),
+        ("first_run_seconds", first_seconds),
+        (super::DISPATCHES, program.dispatches() as f64),
+        ("samples", bursts.len() as f64),
+    ];
+    let flags = flags(backend, (source, median.is_some(), exceeded));
+    let point = Point { y: median, cpu, max_error, checked: Some(checked), flags, ..Point::at(tokens) };
+    Ok(point.with(&numbers))
+}
+
+/// Why a graph is not run at all: its work, at the device's peak, takes longer than anybody waits. This is what holds at the first size,
+/// from which no growth is known.
+fn too_long(backend: &dyn Backend, graph: &Graph, options: Options) -> Result<Option<String>> {
+    let Some(peak) = options.flop_per_second else { return Ok(None) };
+    let lowering = backend.device_caps().map_or(Lowering::Reference, Lowering::Device);
+    let schedule = graph.schedule(lowering)?;
+    // What the device itself finds to do, possibly nothing, is not counted.
+    let certain = schedule.steps.iter().filter(|s| s.group_counts().next().is_none());
+    let costs = certain.map(|s| (s.kernel.cost)(&s.dims, &s.params));
+    let least = costs.map(|c| c.flop + 8.0 * c.exp).sum::<f64>() / peak;
+    Ok((least > LONGEST_RUN).then(|| {
+        format!("a run takes {} at this device's peak, and may take {}", seconds(least), seconds(LONGEST_RUN))
+    }))
+}
+
+/// What to know of a time: where it comes from, whether it could be seen, and whether a dispatch took too long.
+pub(super) fn flags(
+    backend: &dyn Backend,
+    (source, seen, exceeded): (TimingSource, bool, bool),
+) -> Vec<String> {
+    let kind = backend.info().kind;
+    let all = [
+        (kind == DeviceKind::Software, Flag::Software),
+        (kind != DeviceKind::Reference && source == TimingSource::Wall, Flag::NoTimestamps),
+        (!seen, Flag::BelowResolution),
+        (exceeded, Flag::LongDispatch),
+    ];
+    all.into_iter().filter(|(of, _)| *of).map(|(_, flag)| flag.to_string()).collect()
+}
+
+/// What a submission of nothing takes, which is not the work of a step that was submitted by itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Empty {
+    wall: f64,
+    cpu: f64,
+}
+
+impl Empty {
+    /// Where submissions are not to be taken off.
+    pub(super) const NOTHING: Self = Self { wall: 0.0, cpu: 0.0 };
+
+    /// Errors: a lost device.
+    pub(super) fn of(program: &mut dyn Program) -> Result<Self> {
+        let bursts = [program.run_burst(0)?, program.run_burst(0)?, program.run_burst(0)?];
+        let least = |of: fn(&Burst) -> f64| bursts.iter().map(of).fold(f64::INFINITY, f64::min);
+        Ok(Self { wall: least(|b| b.wall_seconds), cpu: least(|b| b.cpu_seconds) })
+    }
+
+    /// Seconds and processor seconds of some steps without their submissions.
+    pub(super) fn sum<'a>(self, steps: impl Iterator<Item = &'a StepTime>) -> (f64, f64) {
+        let one = |s: &StepTime| {
+            let wall = if s.by_host { s.seconds - self.wall } else { s.seconds };
+            (wall, s.cpu_seconds.map_or(0.0, |cpu| cpu - self.cpu))
+        };
+        steps.map(one).fold((0.0, 0.0), |sum, s| (sum.0 + s.0, sum.1 + s.1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cpu::CpuBackend;
+
+    #[test]
+    fn steps_are_told_without_the_submissions_that_they_were_timed_with() {
+        let step = |seconds, cpu_seconds, by_host| StepTime {
+            kernel: "matmul",
+            variant: "plain",
+            seconds,
+            cpu_seconds,
+            by_host,
+            by_token: true,
+        };
+        let steps = [step(1.0, Some(2.0), false), step(3.0, Some(4.0), true)];
+        assert_eq!(Empty { wall: 0.5, cpu: 0.25 }.sum(steps.iter()), (3.5, 5.5));
+        assert_eq!(Empty { wall: 0.5, cpu: 0.25 }.sum([step(1.0, None, false)].iter()), (1.0, 0.0));
+    }
+
+    #[test]
+    fn work_that_takes_minutes_at_the_peak_is_not_begun() {
+        let data = Data::new(64).expect("a grid");
+        let (mut graph, qkv) = data.graph("q k");
+        let (q, k) = (qkv[0], qkv[1]);
+        let params = crate::kernels::linalg::matmul::Params { transpose_w: 1, ..Default::default() };
+        let inputs = crate::kernels::linalg::matmul::Inputs::new(q, k);
+        let out = crate::kernels::linalg::matmul::record(&mut graph, "q k", inputs, params).expect("fits");
+        graph.output(out).expect("of the graph");
+        let flop = 2.0 * f64::from(HEADS * 64 * 64 * HEAD_DIM);
+        let at = |peak| Options { flop_per_second: peak, ..Options::default() };
+        let why = too_long(&CpuBackend, &graph, at(Some(flop / 100.0))).expect("it schedules");
+        assert!(why.as_ref().is_some_and(|w| w.contains("100 s at this device's peak")), "{why:?}");
+        for peak in [Some(flop), None] {
+            assert_eq!(too_long(&CpuBackend, &graph, at(peak)).expect("it schedules"), None);
+        }
+    }
+
+    #[test]
+    fn grids_are_as_near_to_squares_as_there_are() {
+        assert_eq!(sides(256).expect("a grid"), [16, 16]);
+        assert_eq!(sides(512).expect("a grid"), [16, 32]);
+        assert_eq!(sides(7 * 11).expect("a grid"), [7, 11]);
+        for tokens in [0, 1, 13, 36, 257] {
+            let error = sides(tokens).expect_err("no grid").to_string();
+            assert!(error.contains("power of two") && error.contains(&tokens.to_string()), "{error}");
+        }
+    }
+}

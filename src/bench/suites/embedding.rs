@@ -1,0 +1,114 @@
+//! What attention costs a host that runs it in its own frame: encoding it, the dispatches and copies that it takes, and how much of a
+//! submission's time its kernels work. Laplacian attention of 8 heads of 32 numbers through 49 landmarks.
+
+use super::attention::{Empty, bytes, flags, on_cpu};
+use super::crossover::Landmarked;
+use super::{DISPATCHES, KERNEL_SHARE, Kind, Way};
+use crate::backend::{Backend, Burst, Stopwatch};
+use crate::bench::measure::{Options, Ready, clocked, encode_seconds};
+use crate::bench::published::Point;
+use crate::bench::stats::Summary;
+use crate::error::Result;
+use std::time::Duration;
+
+pub(super) static KIND: Kind = Kind {
+    name: "embedding",
+    title: "Laplacian attention in a host's frame (8 heads, d = 32, 49 landmarks)",
+    x: "tokens",
+    sizes: &[1024, 4096, 16_384, 65_536, 262_144],
+    quick: &[1024, 16_384],
+    ways: &[Way {
+        series: &["submission", "its kernels", "encoding on the host"],
+        of_quick: true,
+        bytes,
+        measure,
+    }],
+};
+
+/// Submissions that are timed where time is short, and where it is not.
+const FEWEST: usize = 3;
+const MOST: usize = 50;
+/// Submissions this long need no other.
+const LONG_SECONDS: f64 = 2.0;
+
+fn median(times: impl Iterator<Item = f64>) -> Option<f64> {
+    Summary::of(&times.collect::<Vec<_>>()).filter(Summary::is_measurable).map(|s| s.median)
+}
+
+fn measure(backend: &dyn Backend, tokens: u32, options: Options) -> Result<Vec<Point>> {
+    let all = Landmarked::new(tokens)?;
+    let Ready { mut program, exceeded, .. } = Ready::make(backend, &all.graph, &all.inputs(), options)?;
+    let program = program.as_mut();
+    let Some(encode) = encode_seconds(program)? else {
+        return Ok(vec![Point::skipped(tokens, "nothing is encoded or submitted on this device")]);
+    };
+    if let Some(most) = options.most_dispatch_seconds {
+        let parts = program.run_in_parts(Duration::from_secs_f64(most))?;
+        if parts.wall_seconds > most {
+            let why = "it is one submission, which takes longer than --max-dispatch-ms allows";
+            return Ok(vec![Point::skipped(tokens, why)]);
+        }
+    }
+    let (max_error, checked) = all.check(program, options.check_work)?;
+    let empty = Empty::of(program)?;
+    // Whole submissions and single steps by turns, so that both see the same clock rates and neighbours.
+    program.set_profiling(true);
+    let total = Stopwatch::start();
+    let (mut whole, mut kernels): (Vec<Burst>, Vec<(f64, f64)>) = (Vec::new(), Vec::new());
+    let late = |runs: usize, seconds: f64| {
+        let fewest = if seconds >= LONG_SECONDS { 1 } else { FEWEST };
+        runs >= fewest && (seconds >= options.seconds || runs >= MOST)
+    };
+    while !late(whole.len(), total.seconds().0) {
+        whole.push(program.run_burst(1)?);
+        kernels.push(empty.sum(program.run()?.steps.iter()));
+    }
+    let cpu = on_cpu(backend);
+    let (source, _) = clocked(&whole);
+    let submission = Point {
+        y: median(whole.iter().map(|b| b.wall_seconds)),
+        cpu: median(whole.iter().map(|b| b.cpu_seconds)).filter(|_| cpu),
+        max_error,
+        checked: Some(checked),
+        ..Point::at(tokens)
+    };
+    let of_kernels = Point {
+        y: median(kernels.iter().map(|k| k.0)),
+        cpu: median(kernels.iter().map(|k| k.1)).filter(|_| cpu),
+        ..Point::at(tokens)
+    };
+    // A single thread encodes, and waits for nothing.
+    let encoding = Point { y: Some(encode), cpu: Some(encode).filter(|_| cpu), ..Point::at(tokens) };
+    let memory = program.memory();
+    let mut numbers = vec![
+        (DISPATCHES, program.dispatches() as f64),
+        ("staging_bytes", memory.staging as f64),
+        ("transient_bytes", memory.transient as f64),
+        ("samples", whole.len() as f64),
+    ];
+    let part = |kernels: Option<f64>, whole: Option<f64>| Some(kernels? / whole?);
+    let by_clock = part(of_kernels.y, submission.y);
+    let judged = if cpu { part(of_kernels.cpu, submission.cpu) } else { by_clock };
+    numbers.extend(judged.map(|share| (KERNEL_SHARE, share)));
+    numbers.extend(by_clock.filter(|_| cpu).map(|share| ("kernel_clock_share", share)));
+    let stamped = whole.iter().map(|b| b.device_seconds).collect::<Option<Vec<f64>>>();
+    numbers.extend(stamped.and_then(|s| median(s.into_iter())).map(|device| ("device_seconds", device)));
+    let flags = flags(backend, (source, submission.y.is_some(), exceeded));
+    Ok(vec![Point { flags, ..submission.with(&numbers) }, of_kernels, encoding])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cpu::CpuBackend;
+
+    #[test]
+    fn the_reference_says_that_it_encodes_nothing() {
+        let options = Options { seconds: 0.0, ..Options::default() };
+        let points = measure(&CpuBackend, 64, options).expect("64 tokens");
+        assert!(
+            points.len() == 1 && points[0].skipped.is_some() && points[0].failure.is_none(),
+            "{points:?}"
+        );
+    }
+}

@@ -1,0 +1,387 @@
+//! End-to-end suites: times of what users wait for over sizes, where rows time single kernels.
+//!
+//! A suite has several ways, each of which gives one or more series of points. Sizes grow, and a way ends at the first size at which a run
+//! is predicted to take longer than a budget, which the device cannot do, or at which it fails; the last point of its first series says
+//! which.
+
+mod attention;
+mod crossing;
+mod crossover;
+mod embedding;
+mod frame;
+mod rows;
+
+use super::document::{Document, Settings};
+use super::flags::Flag;
+use super::measure::Options;
+use super::published::{Point, Series, Suite, positive};
+use super::run::{LONGEST_RUN, MEMORY_PART, Session, Watcher};
+use super::stats::log_log_slope;
+use super::units::{error, memory, share};
+use crate::backend::Backend;
+use crate::error::{Error, Result};
+use crate::numbers::{grouped, seconds};
+use crate::words::one_line;
+pub(crate) use crossing::{by_cpu, crossings, lines};
+use serde_json::{Value, json};
+
+/// A suite that there is.
+#[derive(Debug)]
+pub struct Kind {
+    /// Short name, by which it is asked for.
+    pub name: &'static str,
+    /// What people call it.
+    pub title: &'static str,
+    /// What its sizes count.
+    pub x: &'static str,
+    /// Sizes of a full run.
+    sizes: &'static [u32],
+    /// Sizes of a short run.
+    quick: &'static [u32],
+    ways: &'static [Way],
+}
+
+/// One way to do what a suite is about.
+#[derive(Debug)]
+struct Way {
+    /// Names of the series that it gives a point each; the time of the first is that of a whole run.
+    series: &'static [&'static str],
+    /// Whether it is part of a short run, where no sizes were asked for.
+    of_quick: bool,
+    /// Bytes that the host holds at a size, about.
+    bytes: fn(u32) -> f64,
+    /// Measures one size: a point for each series.
+    measure: fn(&dyn Backend, u32, Options) -> Result<Vec<Point>>,
+}
+
+/// All suites.
+pub static SUITES: [&Kind; 3] = [&crossover::KIND, &frame::KIND, &embedding::KIND];
+
+/// The suite that also runs in a short run where nothing was asked for.
+const OF_QUICK: &Kind = &crossover::KIND;
+
+/// Seconds that one run may take: at the sizes of a short run, and at those of a full one. Sizes that were asked for may take as long as rows.
+const LONGEST_QUICK: f64 = 1.0;
+const LONGEST: f64 = 10.0;
+
+/// Exponents of a time over sizes that are believed: a way does at least look at everything, and at most at all pairs.
+const EXPONENTS: [f64; 2] = [1.0, 2.0];
+
+/// Suites that parts of names ask for, and the parts that are left for kernels: all but those that are in the name of a suite and of no
+/// kernel.
+pub fn select(filters: &[String]) -> (Vec<&'static Kind>, Vec<String>) {
+    let has = |kind: &&Kind, part: &String| !part.is_empty() && kind.name.contains(part.as_str());
+    let kinds = SUITES.into_iter().filter(|kind| filters.iter().any(|part| has(kind, part))).collect();
+    let of_kernels = |part: &String| {
+        let is_kernel = crate::kernels::KERNELS.iter().any(|k| k.name.contains(part.as_str()));
+        is_kernel || !SUITES.iter().any(|kind| has(kind, part))
+    };
+    (kinds, filters.iter().filter(|part| of_kernels(part)).cloned().collect())
+}
+
+/// Suites of a run in which nothing was asked for.
+pub fn usual(quick: bool) -> Vec<&'static Kind> {
+    if quick { vec![OF_QUICK] } else { SUITES.to_vec() }
+}
+
+impl Kind {
+    /// Sizes at which a run measures it, the smallest first.
+    pub fn sizes(&self, settings: &Settings) -> Vec<u32> {
+        let mut sizes = match (&settings.suite_sizes[..], settings.quick) {
+            ([], true) => self.quick,
+            ([], false) => self.sizes,
+            (asked, _) => asked,
+        }
+        .to_vec();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
+
+    /// Names of all its series.
+    pub fn series(&self) -> impl Iterator<Item = &'static str> {
+        self.ways.iter().flat_map(|way| way.series.iter().copied())
+    }
+
+    /// The suite before anything was measured.
+    fn empty(&self) -> Suite {
+        let series = |name: &str| Series { name: name.into(), points: Vec::new() };
+        Suite {
+            name: self.name.into(),
+            title: self.title.into(),
+            x: self.x.into(),
+            y: "seconds".into(),
+            series: self.series().map(series).collect(),
+        }
+    }
+}
+
+impl Point {
+    /// A size of which nothing is known yet.
+    fn at(x: u32) -> Self {
+        Self { x: Some(f64::from(x)), ..Self::default() }
+    }
+
+    /// The same with further numbers.
+    fn with(mut self, numbers: &[(&str, f64)]) -> Self {
+        self.numbers.extend(numbers.iter().map(|(name, x)| ((*name).to_string(), *x)));
+        self
+    }
+
+    /// A size that was not run.
+    fn skipped(x: u32, why: impl Into<String>) -> Self {
+        Self { skipped: Some(why.into()), ..Self::at(x) }
+    }
+
+    /// A size that went wrong.
+    fn failed(x: u32, why: impl Into<String>) -> Self {
+        Self { failure: Some(why.into()), ..Self::at(x) }
+    }
+
+    /// As JSON; what is unknown is null.
+    fn json(&self) -> Value {
+        json!({
+            "x": self.x, "y": self.y, "cpu": self.cpu, "max_error": self.max_error, "checked": self.checked,
+            "failure": self.failure, "skipped": self.skipped, "flags": self.flags, "numbers": self.numbers,
+        })
+    }
+}
+
+impl Suite {
+    /// As JSON.
+    pub(super) fn json(&self) -> Value {
+        let series = |s: &Series| json!({ "name": s.name, "points": s.points.iter().map(Point::json).collect::<Vec<_>>() });
+        json!({
+            "name": self.name, "title": self.title, "x": self.x, "y": self.y,
+            "series": self.series.iter().map(series).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Seconds that a run of a larger size is expected to take, from the sizes before.
+fn predicted(line: &[(f64, f64)], x: f64) -> Option<f64> {
+    let (last_x, last_y) = *line.last()?;
+    let [least, most] = EXPONENTS;
+    // The small sizes are all overhead, so that only the last two tell how it goes on.
+    let slope = log_log_slope(&line[line.len().saturating_sub(2)..]).unwrap_or(most).clamp(least, most);
+    Some(last_y * (x / last_x).powf(slope))
+}
+
+/// Why a size is not run; `None` where nothing speaks against it.
+fn too_much(way: &Way, so_far: &[Point], x: u32, longest: f64, host: Option<u64>) -> Option<String> {
+    let bytes = (way.bytes)(x);
+    if let Some(host) = host.map(|m| m as f64).filter(|m| bytes > MEMORY_PART * m) {
+        let allowed = memory(MEMORY_PART * host);
+        return Some(format!(
+            "it needs about {} of the host's memory, and may take {allowed}",
+            memory(bytes)
+        ));
+    }
+    let line: Vec<(f64, f64)> = so_far.iter().filter_map(|p| Some((p.x?, positive(p.y)?))).collect();
+    let expected = predicted(&line, f64::from(x)).filter(|s| *s > longest)?;
+    Some(format!("a run is expected to take {}, and may take {}", seconds(expected), seconds(longest)))
+}
+
+/// Puts a suite, or what there is of it so far, into the last device of a document.
+fn keep(document: &mut Document, suite: &Suite) {
+    let Some(device) = document.devices.last_mut() else { return };
+    match device.suites.iter_mut().find(|s| s.name == suite.name) {
+        Some(old) => old.clone_from(suite),
+        None => device.suites.push(suite.clone()),
+    }
+}
+
+/// Measures a suite on the last device of a document.
+pub(super) fn run(
+    document: &mut Document,
+    session: &mut Session<'_, '_>,
+    kind: &'static Kind,
+    options: Options,
+    watcher: &mut dyn Watcher,
+) {
+    let sizes = kind.sizes(&document.settings);
+    let own_sizes = document.settings.suite_sizes.is_empty();
+    let short = own_sizes && document.settings.quick;
+    let longest = match (own_sizes, short) {
+        (false, _) => LONGEST_RUN,
+        (true, true) => LONGEST_QUICK,
+        (true, false) => LONGEST,
+    };
+    // Long runs are timed once: a sweep has many of them.
+    let options = Options { runs: 1, ..options };
+    let host = document.system.memory_bytes;
+    let mut suite = kind.empty();
+    keep(document, &suite);
+    let mut ended = vec![false; kind.ways.len()];
+    for &x in &sizes {
+        let mut first = 0;
+        for (way, ended) in kind.ways.iter().zip(&mut ended) {
+            let at = first;
+            first += way.series.len();
+            if *ended {
+                continue;
+            }
+            watcher.next(&format!(
+                "{}: {} at {} {}",
+                kind.name,
+                way.series[0],
+                grouped(f64::from(x)),
+                kind.x
+            ));
+            let why = match short && !way.of_quick {
+                true => Some("a short run leaves it out; ask for sizes with --n, or for a full run".into()),
+                false => too_much(way, &suite.series[at].points, x, longest, host),
+            };
+            let points = match why {
+                Some(why) => vec![Point::skipped(x, why)],
+                None => match session.with(watcher, |backend, _| (way.measure)(backend, x, options)) {
+                    Ok(points) => points,
+                    // How far a device can go ends a sweep; whoever asks for a size wants it. Told once, not for every part of it.
+                    Err(error @ (Error::Limit { .. } | Error::Unsupported { .. })) if own_sizes => {
+                        vec![Point::skipped(x, one_line(error))]
+                    }
+                    Err(error) => vec![Point::failed(x, one_line(error))],
+                },
+            };
+            // What fails or is lost at one size is not tried at a larger one.
+            *ended = points.iter().all(|p| p.y.is_none());
+            let count = points.len();
+            for (series, point) in suite.series[at..].iter_mut().zip(points) {
+                series.points.push(point);
+            }
+            keep(document, &suite);
+            for series in &suite.series[at..at + count] {
+                if let Some(point) = series.points.last() {
+                    watcher.point(document, &suite, &series.name, point);
+                }
+            }
+        }
+    }
+    watcher.suite(document, &suite);
+}
+
+/// What a suite shows, in sentences.
+pub(crate) fn findings(computes_on_cpu: bool, suite: &Suite) -> Vec<String> {
+    let crossings = crossings(suite, &lines(computes_on_cpu, suite)).into_iter().map(|c| c.told);
+    let points = suite.series.first().into_iter().flat_map(|s| &s.points);
+    let shares = points.filter_map(|p| {
+        let (size, of) = (format!("{} {}", grouped(p.x?), suite.x), |name| p.numbers.get(name).copied());
+        let (kernels, dispatches) = (share(Some(of(KERNEL_SHARE)?)), grouped(of(DISPATCHES)?));
+        Some(format!("{size}: kernels take {kernels} of a submission of {dispatches} dispatches"))
+    });
+    crossings.chain(shares).collect()
+}
+
+/// Names of numbers that sentences are made of: the part of a submission's time in which kernels run, and its dispatches.
+const KERNEL_SHARE: &str = "kernel_share";
+const DISPATCHES: &str = "dispatches";
+
+/// Further numbers of a point for people, each with its name.
+pub(crate) fn numbers(point: &Point) -> Vec<String> {
+    let say = |(name, x): (&String, &f64)| {
+        let words = |ending: &str| name.strip_suffix(ending).map(|rest| rest.replace('_', " "));
+        if let Some(name) = words("_seconds") {
+            return format!("{name} {}", seconds(*x));
+        }
+        if let Some(name) = words("_bytes") {
+            return format!("{name} {}", memory(*x));
+        }
+        if let Some(name) = words("_share") {
+            return format!("{name} share {}", share(Some(*x)));
+        }
+        format!("{} {}", name.replace('_', " "), grouped(*x))
+    };
+    point.numbers.iter().map(say).collect()
+}
+
+/// A point in a line for people.
+pub fn point_text(suite: &Suite, series: &str, point: &Point) -> String {
+    let size = point.x.map_or_else(String::new, |x| format!("{} {}", grouped(x), suite.x));
+    let head = format!("{:<10} {size:>16}  {series:<40}", suite.name);
+    if let Some(why) = &point.failure {
+        return format!("{head}  FAILED: {why}");
+    }
+    if let Some(why) = &point.skipped {
+        return format!("{head}  not run: {why}");
+    }
+    let mut parts = vec![point.y.map_or_else(|| "too short to see".into(), seconds)];
+    parts.extend(point.cpu.map(|s| format!("{} CPU", seconds(s))));
+    parts.extend(match (point.max_error, &point.checked) {
+        (Some(x), of) => Some(format!("error {} ({})", error(Some(x)), of.as_deref().unwrap_or("all"))),
+        (None, why) => why.as_ref().map(|why| format!("checked: {why}")),
+    });
+    parts.extend(numbers(point));
+    // Said once for the device, not in every line.
+    parts.extend(point.flags.iter().filter(|f| **f != Flag::Software.to_string()).cloned());
+    format!("{head}  {}", parts.join(", "))
+}
+
+/// What a suite shows, for people: the sizes from which other ways are faster, and the like.
+pub fn summary(computes_on_cpu: bool, suite: &Suite) -> Vec<String> {
+    findings(computes_on_cpu, suite).into_iter().map(|told| format!("{}: {told}", suite.name)).collect()
+}
+
+/// Refuses a size that a suite has no data for.
+fn refused<T>(what: &str, expected: &str, got: u32) -> Result<T> {
+    Err(Error::value(what, expected, got, "ask for a power of two from 256 on"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_grow_as_they_did_between_the_last_two_sizes() {
+        let line = [(256.0, 1.0), (512.0, 1.0), (1024.0, 3.0)];
+        let slope = 3.0_f64.log2();
+        assert_eq!(
+            predicted(&line, 2048.0).map(|s| (s / 2.0_f64.powf(slope) - 3.0).abs() < 1e-9),
+            Some(true)
+        );
+        assert_eq!(predicted(&line[..2], 1024.0), Some(2.0), "at least linear");
+        assert_eq!(predicted(&[(256.0, 1.0), (512.0, 40.0)], 1024.0), Some(160.0), "at most quadratic");
+        assert_eq!(predicted(&line[..1], 512.0), Some(4.0), "with one size the worst is reckoned with");
+        assert_eq!(predicted(&[], 512.0), None);
+    }
+
+    #[test]
+    fn filters_name_suites_and_kernels() {
+        let of = |words: &[&str]| select(&words.iter().map(|w| (*w).to_string()).collect::<Vec<_>>());
+        let names = |kinds: &[&Kind]| kinds.iter().map(|k| k.name).collect::<Vec<_>>();
+        let (kinds, rest) = of(&["crossover"]);
+        assert_eq!((names(&kinds), rest.len()), (vec!["crossover"], 0));
+        let (kinds, rest) = of(&["frame", "matmul", "embed"]);
+        // `circulant_embed` is a kernel.
+        assert_eq!(
+            (names(&kinds), rest),
+            (vec!["frame", "embedding"], vec!["matmul".into(), "embed".into()])
+        );
+        let (kinds, rest) = of(&["no_such"]);
+        assert_eq!(
+            (kinds.len(), rest),
+            (0, vec!["no_such".to_string()]),
+            "what nobody knows is told by the plan"
+        );
+        assert_eq!((names(&usual(true)), usual(false).len()), (vec!["crossover"], SUITES.len()));
+    }
+
+    #[test]
+    fn points_come_back_from_their_json() {
+        let numbers = [("dispatches".to_string(), 3.0), ("staging_bytes".to_string(), 2048.0)].into();
+        let point = Point { y: Some(0.5), checked: Some("16 rows".into()), numbers, ..Point::at(1024) };
+        let suite = Suite {
+            series: vec![Series {
+                name: "a".into(),
+                points: vec![point.clone(), Point::skipped(2048, "too long")],
+            }],
+            ..crossover::KIND.empty()
+        };
+        let device =
+            json!({ "name": "a", "backend": "b", "type": "discrete", "rows": [], "suites": [suite.json()] });
+        let value = json!({ "schema": super::super::published::SCHEMA, "version": 1, "devices": [device] });
+        let read = super::super::published::Document::read("a.json", &value).expect("readable");
+        assert_eq!(read.devices[0].suites, [suite]);
+        let text = point_text(&read.devices[0].suites[0], "a", &point);
+        assert!(text.contains("checked: 16 rows, dispatches 3, staging 2 KiB"), "{text}");
+    }
+}

@@ -33,7 +33,7 @@ fn a_million_small_numbers_are_not_lost_beside_a_large_one() {
     for (name, backend) in support::backends() {
         for variant in ["workgroup", "subgroup"] {
             let backend = backend.with_variants(Some(format!("reduce_sum/{variant}")));
-            if variant == "subgroup" && !(backend.caps().subgroup_lanes > 0) {
+            if variant == "subgroup" && backend.caps().subgroup_lanes == 0 {
                 continue;
             }
             let got = run(&backend, &reduce_sum::SPEC, &row, 1)[0];
@@ -45,7 +45,7 @@ fn a_million_small_numbers_are_not_lost_beside_a_large_one() {
 #[test]
 fn sums_in_subgroups_equal_sums_without_to_the_bit_on_whole_numbers() {
     for (name, backend) in support::backends() {
-        if !(backend.caps().subgroup_lanes > 0) {
+        if backend.caps().subgroup_lanes == 0 {
             println!("{name} has no subgroups");
             continue;
         }
@@ -68,7 +68,7 @@ fn the_longest_rows_are_summed_to_their_end() {
         let row = vec![1.0_f32; reduce_sum::LONGEST_ROW as usize];
         for variant in ["workgroup", "subgroup"] {
             let backend = backend.with_variants(Some(format!("reduce_sum/{variant}")));
-            if variant == "workgroup" || (backend.caps().subgroup_lanes > 0) {
+            if variant == "workgroup" || backend.caps().subgroup_lanes > 0 {
                 assert_eq!(
                     run(&backend, &reduce_sum::SPEC, &row, 1)[0],
                     row.len() as f64,

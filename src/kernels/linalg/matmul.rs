@@ -205,7 +205,7 @@ fn suits_broadcast(d: &Dims, params: &[u8]) -> bool {
 }
 
 fn suits_whole(d: &Dims, params: &[u8]) -> bool {
-    suits_broadcast(d, params) && d.size("ac") % 4 == 0 && d.size("wc") % 4 == 0
+    suits_broadcast(d, params) && d.size("ac").is_multiple_of(4) && d.size("wc").is_multiple_of(4)
 }
 
 /// Texels as for [`texture`], but those of A by way of subgroups, for `blocks` times eight rows: rows of A and of W are whole texels,

@@ -1,4 +1,4 @@
-// Twelve independent chains s <- b - |s - a| per thread in registers (see probe_fma), sixteen steps a round. x, out [b, h, n].
+// Eight independent chains s <- b - |s - a| per thread in registers (see probe_fma), sixteen steps a round. x, out [b, h, n].
 @group(0) @binding(1) var<storage, read> x: array<f32>;
 @group(0) @binding(2) var<storage, read_write> out: array<f32>;
 
@@ -21,43 +21,39 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   var s5 = start + 0.625;
   var s6 = start + 0.75;
   var s7 = start + 0.875;
-  var s8 = start + 1.0;
-  var s9 = start + 1.125;
-  var s10 = start + 1.25;
-  var s11 = start + 1.375;
   for (var round = 0u; round < params.rounds; round++) {
-    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a); s4 = b - abs(s4 - a); s5 = b - abs(s5 - a);
-    s6 = b - abs(s6 - a); s7 = b - abs(s7 - a); s8 = b - abs(s8 - a); s9 = b - abs(s9 - a); s10 = b - abs(s10 - a); s11 = b - abs(s11 - a);
-    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a); s4 = b - abs(s4 - a); s5 = b - abs(s5 - a);
-    s6 = b - abs(s6 - a); s7 = b - abs(s7 - a); s8 = b - abs(s8 - a); s9 = b - abs(s9 - a); s10 = b - abs(s10 - a); s11 = b - abs(s11 - a);
-    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a); s4 = b - abs(s4 - a); s5 = b - abs(s5 - a);
-    s6 = b - abs(s6 - a); s7 = b - abs(s7 - a); s8 = b - abs(s8 - a); s9 = b - abs(s9 - a); s10 = b - abs(s10 - a); s11 = b - abs(s11 - a);
-    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a); s4 = b - abs(s4 - a); s5 = b - abs(s5 - a);
-    s6 = b - abs(s6 - a); s7 = b - abs(s7 - a); s8 = b - abs(s8 - a); s9 = b - abs(s9 - a); s10 = b - abs(s10 - a); s11 = b - abs(s11 - a);
-    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a); s4 = b - abs(s4 - a); s5 = b - abs(s5 - a);
-    s6 = b - abs(s6 - a); s7 = b - abs(s7 - a); s8 = b - abs(s8 - a); s9 = b - abs(s9 - a); s10 = b - abs(s10 - a); s11 = b - abs(s11 - a);
-    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a); s4 = b - abs(s4 - a); s5 = b - abs(s5 - a);
-    s6 = b - abs(s6 - a); s7 = b - abs(s7 - a); s8 = b - abs(s8 - a); s9 = b - abs(s9 - a); s10 = b - abs(s10 - a); s11 = b - abs(s11 - a);
-    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a); s4 = b - abs(s4 - a); s5 = b - abs(s5 - a);
-    s6 = b - abs(s6 - a); s7 = b - abs(s7 - a); s8 = b - abs(s8 - a); s9 = b - abs(s9 - a); s10 = b - abs(s10 - a); s11 = b - abs(s11 - a);
-    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a); s4 = b - abs(s4 - a); s5 = b - abs(s5 - a);
-    s6 = b - abs(s6 - a); s7 = b - abs(s7 - a); s8 = b - abs(s8 - a); s9 = b - abs(s9 - a); s10 = b - abs(s10 - a); s11 = b - abs(s11 - a);
-    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a); s4 = b - abs(s4 - a); s5 = b - abs(s5 - a);
-    s6 = b - abs(s6 - a); s7 = b - abs(s7 - a); s8 = b - abs(s8 - a); s9 = b - abs(s9 - a); s10 = b - abs(s10 - a); s11 = b - abs(s11 - a);
-    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a); s4 = b - abs(s4 - a); s5 = b - abs(s5 - a);
-    s6 = b - abs(s6 - a); s7 = b - abs(s7 - a); s8 = b - abs(s8 - a); s9 = b - abs(s9 - a); s10 = b - abs(s10 - a); s11 = b - abs(s11 - a);
-    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a); s4 = b - abs(s4 - a); s5 = b - abs(s5 - a);
-    s6 = b - abs(s6 - a); s7 = b - abs(s7 - a); s8 = b - abs(s8 - a); s9 = b - abs(s9 - a); s10 = b - abs(s10 - a); s11 = b - abs(s11 - a);
-    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a); s4 = b - abs(s4 - a); s5 = b - abs(s5 - a);
-    s6 = b - abs(s6 - a); s7 = b - abs(s7 - a); s8 = b - abs(s8 - a); s9 = b - abs(s9 - a); s10 = b - abs(s10 - a); s11 = b - abs(s11 - a);
-    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a); s4 = b - abs(s4 - a); s5 = b - abs(s5 - a);
-    s6 = b - abs(s6 - a); s7 = b - abs(s7 - a); s8 = b - abs(s8 - a); s9 = b - abs(s9 - a); s10 = b - abs(s10 - a); s11 = b - abs(s11 - a);
-    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a); s4 = b - abs(s4 - a); s5 = b - abs(s5 - a);
-    s6 = b - abs(s6 - a); s7 = b - abs(s7 - a); s8 = b - abs(s8 - a); s9 = b - abs(s9 - a); s10 = b - abs(s10 - a); s11 = b - abs(s11 - a);
-    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a); s4 = b - abs(s4 - a); s5 = b - abs(s5 - a);
-    s6 = b - abs(s6 - a); s7 = b - abs(s7 - a); s8 = b - abs(s8 - a); s9 = b - abs(s9 - a); s10 = b - abs(s10 - a); s11 = b - abs(s11 - a);
-    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a); s4 = b - abs(s4 - a); s5 = b - abs(s5 - a);
-    s6 = b - abs(s6 - a); s7 = b - abs(s7 - a); s8 = b - abs(s8 - a); s9 = b - abs(s9 - a); s10 = b - abs(s10 - a); s11 = b - abs(s11 - a);
+    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a);
+    s4 = b - abs(s4 - a); s5 = b - abs(s5 - a); s6 = b - abs(s6 - a); s7 = b - abs(s7 - a);
+    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a);
+    s4 = b - abs(s4 - a); s5 = b - abs(s5 - a); s6 = b - abs(s6 - a); s7 = b - abs(s7 - a);
+    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a);
+    s4 = b - abs(s4 - a); s5 = b - abs(s5 - a); s6 = b - abs(s6 - a); s7 = b - abs(s7 - a);
+    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a);
+    s4 = b - abs(s4 - a); s5 = b - abs(s5 - a); s6 = b - abs(s6 - a); s7 = b - abs(s7 - a);
+    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a);
+    s4 = b - abs(s4 - a); s5 = b - abs(s5 - a); s6 = b - abs(s6 - a); s7 = b - abs(s7 - a);
+    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a);
+    s4 = b - abs(s4 - a); s5 = b - abs(s5 - a); s6 = b - abs(s6 - a); s7 = b - abs(s7 - a);
+    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a);
+    s4 = b - abs(s4 - a); s5 = b - abs(s5 - a); s6 = b - abs(s6 - a); s7 = b - abs(s7 - a);
+    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a);
+    s4 = b - abs(s4 - a); s5 = b - abs(s5 - a); s6 = b - abs(s6 - a); s7 = b - abs(s7 - a);
+    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a);
+    s4 = b - abs(s4 - a); s5 = b - abs(s5 - a); s6 = b - abs(s6 - a); s7 = b - abs(s7 - a);
+    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a);
+    s4 = b - abs(s4 - a); s5 = b - abs(s5 - a); s6 = b - abs(s6 - a); s7 = b - abs(s7 - a);
+    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a);
+    s4 = b - abs(s4 - a); s5 = b - abs(s5 - a); s6 = b - abs(s6 - a); s7 = b - abs(s7 - a);
+    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a);
+    s4 = b - abs(s4 - a); s5 = b - abs(s5 - a); s6 = b - abs(s6 - a); s7 = b - abs(s7 - a);
+    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a);
+    s4 = b - abs(s4 - a); s5 = b - abs(s5 - a); s6 = b - abs(s6 - a); s7 = b - abs(s7 - a);
+    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a);
+    s4 = b - abs(s4 - a); s5 = b - abs(s5 - a); s6 = b - abs(s6 - a); s7 = b - abs(s7 - a);
+    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a);
+    s4 = b - abs(s4 - a); s5 = b - abs(s5 - a); s6 = b - abs(s6 - a); s7 = b - abs(s7 - a);
+    s0 = b - abs(s0 - a); s1 = b - abs(s1 - a); s2 = b - abs(s2 - a); s3 = b - abs(s3 - a);
+    s4 = b - abs(s4 - a); s5 = b - abs(s5 - a); s6 = b - abs(s6 - a); s7 = b - abs(s7 - a);
   }
-  out[params.out_at + at] = (((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))) + ((s8 + s9) + (s10 + s11));
+  out[params.out_at + at] = ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7));
 }

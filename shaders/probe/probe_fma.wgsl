@@ -1,4 +1,4 @@
-// Twelve independent chains of multiply-adds per thread: enough to hide the latency of one, and together with both constants few enough
+// Ten independent chains of multiply-adds per thread: enough to hide the latency of one, and together with both constants few enough
 // to stay in a processor's sixteen registers, which is why these are no vectors. Sixteen steps a round. x, out [b, h, n].
 @group(0) @binding(1) var<storage, read> x: array<f32>;
 @group(0) @binding(2) var<storage, read_write> out: array<f32>;
@@ -24,41 +24,39 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) count: vec3u,
   var s7 = start + 0.875;
   var s8 = start + 1.0;
   var s9 = start + 1.125;
-  var s10 = start + 1.25;
-  var s11 = start + 1.375;
   for (var round = 0u; round < params.rounds; round++) {
-    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g; s5 = s5 * f + g;
-    s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g; s10 = s10 * f + g; s11 = s11 * f + g;
-    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g; s5 = s5 * f + g;
-    s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g; s10 = s10 * f + g; s11 = s11 * f + g;
-    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g; s5 = s5 * f + g;
-    s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g; s10 = s10 * f + g; s11 = s11 * f + g;
-    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g; s5 = s5 * f + g;
-    s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g; s10 = s10 * f + g; s11 = s11 * f + g;
-    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g; s5 = s5 * f + g;
-    s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g; s10 = s10 * f + g; s11 = s11 * f + g;
-    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g; s5 = s5 * f + g;
-    s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g; s10 = s10 * f + g; s11 = s11 * f + g;
-    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g; s5 = s5 * f + g;
-    s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g; s10 = s10 * f + g; s11 = s11 * f + g;
-    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g; s5 = s5 * f + g;
-    s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g; s10 = s10 * f + g; s11 = s11 * f + g;
-    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g; s5 = s5 * f + g;
-    s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g; s10 = s10 * f + g; s11 = s11 * f + g;
-    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g; s5 = s5 * f + g;
-    s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g; s10 = s10 * f + g; s11 = s11 * f + g;
-    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g; s5 = s5 * f + g;
-    s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g; s10 = s10 * f + g; s11 = s11 * f + g;
-    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g; s5 = s5 * f + g;
-    s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g; s10 = s10 * f + g; s11 = s11 * f + g;
-    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g; s5 = s5 * f + g;
-    s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g; s10 = s10 * f + g; s11 = s11 * f + g;
-    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g; s5 = s5 * f + g;
-    s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g; s10 = s10 * f + g; s11 = s11 * f + g;
-    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g; s5 = s5 * f + g;
-    s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g; s10 = s10 * f + g; s11 = s11 * f + g;
-    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g; s5 = s5 * f + g;
-    s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g; s10 = s10 * f + g; s11 = s11 * f + g;
+    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g;
+    s5 = s5 * f + g; s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g;
+    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g;
+    s5 = s5 * f + g; s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g;
+    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g;
+    s5 = s5 * f + g; s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g;
+    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g;
+    s5 = s5 * f + g; s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g;
+    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g;
+    s5 = s5 * f + g; s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g;
+    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g;
+    s5 = s5 * f + g; s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g;
+    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g;
+    s5 = s5 * f + g; s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g;
+    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g;
+    s5 = s5 * f + g; s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g;
+    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g;
+    s5 = s5 * f + g; s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g;
+    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g;
+    s5 = s5 * f + g; s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g;
+    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g;
+    s5 = s5 * f + g; s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g;
+    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g;
+    s5 = s5 * f + g; s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g;
+    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g;
+    s5 = s5 * f + g; s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g;
+    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g;
+    s5 = s5 * f + g; s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g;
+    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g;
+    s5 = s5 * f + g; s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g;
+    s0 = s0 * f + g; s1 = s1 * f + g; s2 = s2 * f + g; s3 = s3 * f + g; s4 = s4 * f + g;
+    s5 = s5 * f + g; s6 = s6 * f + g; s7 = s7 * f + g; s8 = s8 * f + g; s9 = s9 * f + g;
   }
-  out[params.out_at + at] = (((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))) + ((s8 + s9) + (s10 + s11));
+  out[params.out_at + at] = ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7)) + (s8 + s9);
 }

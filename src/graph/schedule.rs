@@ -49,7 +49,7 @@ impl Step {
     }
 
     /// Tensors that hold the number of workgroups of the step.
-    #[cfg(feature = "wgpu")]
+    #[cfg(any(feature = "wgpu", feature = "cli"))]
     pub(crate) fn group_counts(&self) -> impl Iterator<Item = Tensor> + '_ {
         let ports = self.kernel.ports.iter().zip(&self.args);
         ports.filter(|(p, _)| p.groups).filter_map(|(_, a)| *a)

@@ -149,7 +149,7 @@ pub(super) fn peaks(document: &Document) -> String {
     let lines: [(&str, Told); 8] = [
         ("an empty dispatch", |d| time(d.peaks.dispatch)),
         ("an empty submission", |d| time(d.peaks.submit)),
-        ("loads hidden behind arithmetic", |d| or_dash(d.peaks.overlap, |x| format!("{:.0} %", 100.0 * x))),
+        ("loads hidden behind arithmetic", |d| share(d.peaks.overlap)),
         ("the copy streams from", |d| or_dash(d.peaks.memory_from, memory)),
         ("subgroup", |d| match d.subgroup.as_slice() {
             [least, most] if least != most => format!("{least} to {most} lanes"),

@@ -251,14 +251,17 @@ fn broadcast_grid(d: &Dims, batches: u64, blocks: u32) -> u64 {
 
 /// Per four steps of the inner dimension and group of eight threads: a texel of A per block and thread; of W four times one or two per
 /// thread, and one more each where they are shifted.
-fn broadcast_loads(d: &Dims, blocks: u32, w_whole: bool) -> Loads {
+fn broadcast_loads(d: &Dims, blocks: u32, a_whole: bool, w_whole: bool) -> Loads {
     let texels = 4 * (if is_wide(d.size("p")) { 2 } else { 1 } + u32::from(!w_whole)) + blocks;
     let rounds = depth_bound(d).div_ceil(4) as f64 * broadcast_grid(d, 1, blocks) as f64;
-    let columns = if is_wide(d.size("p")) { 64.0 } else { 32.0 };
+    let columns = if is_wide(d.size("p")) { 64 } else { 32 };
+    let covered = f64::from(2 * 4 * columns * 8 * blocks) * rounds;
+    // Nine selections put a texel's words into place, eight more end a row of A.
+    let shifts = if w_whole { 0 } else { 4 * 9 * columns / 32 } + if a_whole { 0 } else { 17 * blocks };
     Loads {
         texture: 32.0 * f64::from(texels) * rounds,
-        many_sums: 2.0 * 4.0 * columns * 8.0 * f64::from(blocks) * rounds,
-        padding: 2.0 * (4.0 * columns * 8.0 * f64::from(blocks) * rounds - flop(d)),
+        many_sums: covered,
+        padding: covered + 8.0 * f64::from(shifts) * rounds - 2.0 * flop(d),
         ..Loads::default()
     }
 }
@@ -272,7 +275,7 @@ static VARIANTS: &[Variant] = &[
         |d| broadcast_constants(d, 4, true, true),
         |d, params, _| suits_whole(d, params) && d.batches() as f64 * flop(d) >= LARGE,
         |d, batches| broadcast_grid(d, batches, 4),
-        |d, _| broadcast_loads(d, 4, true),
+        |d, _| broadcast_loads(d, 4, true, true),
     ),
     broadcast(
         "broadcast",
@@ -280,7 +283,7 @@ static VARIANTS: &[Variant] = &[
         |d| broadcast_constants(d, 2, true, true),
         |d, params, _| suits_whole(d, params),
         |d, batches| broadcast_grid(d, batches, 2),
-        |d, _| broadcast_loads(d, 2, true),
+        |d, _| broadcast_loads(d, 2, true, true),
     ),
     broadcast(
         "broadcast_shift_a",
@@ -288,7 +291,7 @@ static VARIANTS: &[Variant] = &[
         |d| broadcast_constants(d, 2, false, true),
         |d, params, _| suits_broadcast(d, params) && d.size("wc") % 4 == 0,
         |d, batches| broadcast_grid(d, batches, 2),
-        |d, _| broadcast_loads(d, 2, true),
+        |d, _| broadcast_loads(d, 2, false, true),
     ),
     broadcast(
         "broadcast_shift",
@@ -296,7 +299,7 @@ static VARIANTS: &[Variant] = &[
         |d| broadcast_constants(d, 2, false, false),
         |d, params, _| suits_broadcast(d, params),
         |d, batches| broadcast_grid(d, batches, 2),
-        |d, _| broadcast_loads(d, 2, false),
+        |d, _| broadcast_loads(d, 2, false, false),
     ),
     texture("texture", true, true),
     texture("texture_shift_a", false, true),

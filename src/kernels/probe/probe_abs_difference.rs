@@ -1,6 +1,6 @@
 //! How many absolute differences a device does: the roof of kernels by L1 distance, which are two operations for each coordinate.
 //!
-//! out\[i\] = Σ over 12 chains c of s after 16 · rounds steps s ← height − |s − centre|, from s = x\[i\] + c/8.
+//! out\[i\] = Σ over eight chains c of s after 16 · rounds steps s ← height − |s − centre|, from s = x\[i\] + c/8.
 //!
 //! * `x`, `out`: `[b, h, n]`. The chains neither grow nor shrink their errors: each step is a shift or a reflection.
 
@@ -10,7 +10,7 @@ use crate::tensor::Dims;
 use crate::{params, reference};
 
 /// Chains of one thread.
-const CHAINS: u32 = 12;
+const CHAINS: u32 = 8;
 /// Steps of one round.
 const STEPS: u32 = 16;
 /// Rounds that every driver completes.
@@ -62,7 +62,7 @@ pub fn differences(dims: &Dims, params: &[u8]) -> f64 {
 pub static SPEC: KernelSpec = KernelSpec {
     name: "probe_abs_difference",
     family: "probe",
-    formula: "out = Σ_c s_c after 16 · rounds steps s ← height − |s − centre| from x + c/8, c < 12",
+    formula: "out = Σ_c s_c after 16 · rounds steps s ← height − |s − centre| from x + c/8, c < 8",
     source: "definition",
     ports: &[Port::read("x", &["b", "h", "n"]), Port::write("out", &["b", "h", "n"])],
     params: Params::FIELDS,

@@ -1,10 +1,10 @@
 //! How many multiply-adds a device does when nothing else is in the way: the roof of every other kernel's FLOP/s.
 //!
-//! out\[i\] = Σ over 12 chains c of s after 16 · rounds steps s ← factor · s + addend, from s = x\[i\] + c/8.
+//! out\[i\] = Σ over ten chains c of s after 16 · rounds steps s ← factor · s + addend, from s = x\[i\] + c/8.
 //!
 //! * `x`, `out`: `[b, h, n]`. With |factor| < 1 the chains converge, so that any number of rounds stays exact enough.
 //!
-//! Twelve sums stay in registers everywhere; the variant `many` has 72, as the tiles of products do: a processor must put most of them
+//! Ten sums stay in registers everywhere; the variant `many` has 60, as the tiles of products do: a processor must put most of them
 //! away and fetch them again.
 
 use crate::numbers::Short;
@@ -14,7 +14,7 @@ use crate::tensor::Dims;
 use crate::{params, reference};
 
 /// Chains of one thread.
-const CHAINS: u32 = 12;
+const CHAINS: u32 = 10;
 /// Steps of one round.
 const STEPS: u32 = 16;
 /// Rounds that every driver completes.
@@ -63,7 +63,7 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> crate::Result<()> {
 pub static SPEC: KernelSpec = KernelSpec {
     name: "probe_fma",
     family: "probe",
-    formula: "out = Σ_c s_c after 16 · rounds steps s ← factor · s + addend from x + c/8, c < 12",
+    formula: "out = Σ_c s_c after 16 · rounds steps s ← factor · s + addend from x + c/8, c < 10",
     source: "definition",
     ports: &[Port::read("x", &["b", "h", "n"]), Port::write("out", &["b", "h", "n"])],
     params: Params::FIELDS,

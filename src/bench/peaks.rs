@@ -147,8 +147,7 @@ const COPIED: f64 = 67_108_864.0;
 
 impl Peaks {
     /// The least time of steps one after another, each bound by its arithmetic, its loads by their paths and its stores, of which a device
-    /// hides the shorter ones behind the longest as far as its overlap goes; or by memory, where that takes longer; and each launched
-    /// once. `None` where a roof is missing.
+    /// hides the shorter ones behind the longest as far as its overlap goes; or by memory, where that takes longer; and each launched once. `None` where a roof is missing.
     pub fn bound(&self, steps: &[StepWork], by_cpu: bool) -> Option<Bound> {
         let time = |peak: Peak, work: f64| -> Option<f64> {
             let roof = if by_cpu { peak.per_cpu_second } else { peak.per_second };

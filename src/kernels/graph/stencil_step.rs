@@ -14,7 +14,7 @@
 
 use super::steps::{self, COEFFICIENT, Columns, TEXTURE_BYTES};
 use crate::error::Result;
-use crate::kernel::wgsl_module::{GROUP, Shared, TEXELS};
+use crate::kernel::wgsl_module::{GROUP, TEXELS};
 use crate::kernel::*;
 use crate::tensor::Dims;
 use crate::{params, reference};
@@ -119,62 +119,27 @@ const fn along(
     }
 }
 
-/// The step of the variants below.
-const SIXTEEN: &Shared = &Shared {
-    file: "graph/stencil_sixteen.wgsl",
-    body: include_str!("../../../shaders/graph/stencil_sixteen.wgsl"),
-};
-
-/// Words of S that sixteen channels of a node load once.
-fn rows_of_s(d: &Dims) -> f64 {
-    nodes(d) as f64 * f64::from(d.size("c").div_ceil(16)) * f64::from(d.size("e") + 1)
-}
-
-/// Sixteen channels of a node per thread.
-const fn sixteen(
-    name: &'static str,
-    preferred_on: &'static [Driver],
-    file: &'static str,
-    body: &'static str,
-    classes: &'static [(&'static str, Class)],
-    suits: fn(&Dims, &[u8], &Caps) -> bool,
-    loads: fn(&Dims, &[u8]) -> Loads,
-) -> Variant {
-    Variant {
-        file,
-        body,
-        shared: &[GROUP, TEXELS, COEFFICIENT, SIXTEEN],
-        classes,
-        grid: |d, batches| batches * (nodes(d) * u64::from(d.size("c").div_ceil(16))).div_ceil(64),
-        loads,
-        ..along(name, preferred_on, suits)
-    }
-}
-
 static VARIANTS: &[Variant] = &[
     along("vectors", &[Driver::Gpu], |d, _, _| whole_vectors(d)),
-    sixteen(
-        "sixteen",
-        &[Driver::Llvmpipe],
-        "graph/stencil_step_sixteen.wgsl",
-        include_str!("../../../shaders/graph/stencil_step_sixteen.wgsl"),
-        &[("coefficients", Class::Uniform)],
-        |d, _, _| whole_vectors(d),
-        |d, _| Loads { storage: words(d) * f64::from(d.size("e") + 3) + rows_of_s(d), ..Loads::default() },
-    ),
-    sixteen(
-        "texture",
-        &[Driver::Llvmpipe, Driver::SwiftShader],
-        "graph/stencil_step_texture.wgsl",
-        include_str!("../../../shaders/graph/stencil_step_texture.wgsl"),
-        &[("cur", Class::Texture), ("coefficients", Class::Uniform)],
-        |d, _, _| whole_vectors(d) && 4 * nodes(d) * u64::from(d.size("c")) <= TEXTURE_BYTES,
-        |d, _| Loads {
-            texture: words(d) * f64::from(d.size("e") + 1),
-            storage: 2.0 * words(d) + rows_of_s(d),
-            ..Loads::default()
+    Variant {
+        file: "graph/stencil_step_texture.wgsl",
+        body: include_str!("../../../shaders/graph/stencil_step_texture.wgsl"),
+        shared: &[GROUP, TEXELS, COEFFICIENT],
+        classes: &[("cur", Class::Texture), ("coefficients", Class::Uniform)],
+        grid: |d, batches| batches * (nodes(d) * u64::from(d.size("c").div_ceil(16))).div_ceil(64),
+        loads: |d, _| {
+            // A row of S for every sixteen channels.
+            let rows = nodes(d) as f64 * f64::from(d.size("c").div_ceil(16)) * f64::from(d.size("e") + 1);
+            Loads {
+                texture: words(d) * f64::from(d.size("e") + 1),
+                storage: 2.0 * words(d) + rows,
+                ..Loads::default()
+            }
         },
-    ),
+        ..along("texture", &[Driver::Llvmpipe, Driver::SwiftShader], |d, _, _| {
+            whole_vectors(d) && 4 * nodes(d) * u64::from(d.size("c")) <= TEXTURE_BYTES
+        })
+    },
     Variant {
         name: "plain",
         preferred_on: &[Driver::Gpu, Driver::Llvmpipe, Driver::SwiftShader],

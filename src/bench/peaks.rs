@@ -147,7 +147,8 @@ const COPIED: f64 = 67_108_864.0;
 
 impl Peaks {
     /// The least time of steps one after another, each bound by its arithmetic, its loads by their paths and its stores, of which a device
-    /// hides the shorter ones behind the longest as far as its overlap goes; or by memory, where that takes longer; and each launched once. `None` where a roof is missing.
+    /// hides the shorter ones behind the longest as far as its overlap goes; or by memory, where that takes longer; and each launched
+    /// once. `None` where a roof is missing.
     pub fn bound(&self, steps: &[StepWork], by_cpu: bool) -> Option<Bound> {
         let time = |peak: Peak, work: f64| -> Option<f64> {
             let roof = if by_cpu { peak.per_cpu_second } else { peak.per_second };
@@ -162,8 +163,9 @@ impl Peaks {
                 (self.loads.workgroup, words.workgroup),
             ];
             let loads: f64 = paths.into_iter().map(|(peak, work)| time(peak, work)).sum::<Option<f64>>()?;
-            let others = (cost.flop - 2.0 * cost.differences).max(0.0) + words.padding;
+            let others = (cost.flop - 2.0 * cost.differences + words.padding - words.many_sums).max(0.0);
             let arithmetic = time(self.flop, others)?
+                + time(self.many_sums, words.many_sums)?
                 + time(self.abs_difference, cost.differences)?
                 + time(self.exp, cost.exp)?;
             let stores = time(self.stores, cost.stores - words.vector_stores)?
@@ -324,5 +326,9 @@ mod tests {
         let loads = Loads { padding: 60.0, ..Loads::default() };
         // 40 operations and 60 beyond the tensors at 100 a second, 30 differences at 10.
         assert_eq!(peaks.bound(&[(cost, loads)], false).map(|b| b.seconds), Some(4.0));
+        // Half of these on more sums than registers hold, at 50 a second.
+        let peaks = Peaks { many_sums: roof(50.0), ..peaks };
+        let loads = Loads { many_sums: 50.0, ..loads };
+        assert_eq!(peaks.bound(&[(cost, loads)], false).map(|b| b.seconds), Some(4.5));
     }
 }

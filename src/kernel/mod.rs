@@ -183,7 +183,7 @@ pub enum Constant {
     Bool(bool),
 }
 
-/// Words that one run moves, by the path they take.
+/// Words that one run of a variant moves, by the path they take, and what its tile adds to the kernel's own work.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Loads {
     /// Words read from storage buffers.

@@ -131,9 +131,9 @@ fn graph(kernel: &str, name: &str) -> Graph {
 /// The variant that runs for a case of one step, and whether a search chose it.
 fn variant(backend: &WgpuBackend, kernel: &str, name: &str) -> (&'static str, bool) {
     let program = backend.prepare(&graph(kernel, name)).expect("it compiles");
-    let variants = program.step_variants();
-    assert_eq!(variants.len(), 1, "{kernel} is one step");
-    (variants[0], program.tuned_steps() == 1)
+    let forms = program.step_forms();
+    assert_eq!(forms.len(), 1, "{kernel} is one step");
+    (forms[0].variant, program.tuned_steps() == 1)
 }
 
 /// Whether a case comes out right on a device.

@@ -211,6 +211,19 @@ pub trait Backend: Debug + Send + Sync {
     }
 }
 
+/// How a step of a schedule runs on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepForm {
+    /// The kernel's variant; `reference` where kernels have none.
+    pub variant: &'static str,
+    /// Dispatches: several where the step was cut into windows of heads or rows.
+    pub dispatches: usize,
+    /// Bytes that are copied into textures or uniform buffers before them, where the variant reads such.
+    pub copied_bytes: u64,
+    /// Bytes of the largest of these copies.
+    pub largest_copy_bytes: u64,
+}
+
 /// A compiled graph.
 pub trait Program: Debug + Send {
     /// Gives an input its numbers, from the next run on.
@@ -290,9 +303,12 @@ pub trait Program: Debug + Send {
     /// What runs.
     fn schedule(&self) -> &Schedule;
 
-    /// The variant of every step in order; `reference` where kernels have none.
-    fn step_variants(&self) -> Vec<&'static str> {
-        vec!["reference"; self.schedule().steps.len()]
+    /// How every step runs, in order.
+    fn step_forms(&self) -> Vec<StepForm> {
+        vec![
+            StepForm { variant: "reference", dispatches: 0, copied_bytes: 0, largest_copy_bytes: 0 };
+            self.schedule().steps.len()
+        ]
     }
 
     /// Dispatches of one run: a step is several where it was cut into windows of heads or rows.

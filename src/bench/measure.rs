@@ -58,8 +58,20 @@ impl Default for Options {
 /// Words loaded by one run or step, by path.
 pub type Words = Loads;
 
-/// Work of a step and the words it loads.
-pub type StepWork = (Cost, Words);
+/// Work of a step, and how it gets done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StepWork {
+    /// What it computes.
+    pub cost: Cost,
+    /// What it loads, by path.
+    pub words: Words,
+    /// Bytes that are copied into textures or uniform buffers for it.
+    pub copied_bytes: f64,
+    /// Bytes of the largest of these copies.
+    pub copy_bytes: f64,
+    /// Dispatches.
+    pub dispatches: f64,
+}
 
 /// What measuring one case gave.
 #[derive(Clone, Debug)]
@@ -95,7 +107,7 @@ pub struct Measured {
 impl Measured {
     /// Words loaded by all steps.
     pub fn loaded(&self) -> Words {
-        self.steps.iter().flatten().fold(Words::default(), |sum, (_, words)| Words {
+        self.steps.iter().flatten().map(|step| step.words).fold(Words::default(), |sum, words| Words {
             storage: sum.storage + words.storage,
             uniform: sum.uniform + words.uniform,
             texture: sum.texture + words.texture,
@@ -296,13 +308,13 @@ pub(super) fn clocked(bursts: &[Burst]) -> (TimingSource, Vec<f64>) {
 pub(super) fn steps(program: &dyn Program) -> (Vec<String>, Option<Vec<StepWork>>) {
     let mut names: Vec<String> = Vec::new();
     let mut work = Some(Vec::new());
-    for (step, chosen) in program.schedule().steps.iter().zip(program.step_variants()) {
-        let name = format!("{}/{chosen}", step.kernel.name);
+    for (step, form) in program.schedule().steps.iter().zip(program.step_forms()) {
+        let name = format!("{}/{}", step.kernel.name, form.variant);
         if !names.contains(&name) {
             names.push(name);
         }
         let variant = match &step.kernel.wgpu {
-            OnWgpu::Shader(list) => list.iter().find(|v| v.name == chosen),
+            OnWgpu::Shader(list) => list.iter().find(|v| v.name == form.variant),
             OnWgpu::Expand(_) => None,
         };
         let done = variant.map(|variant| {
@@ -324,8 +336,14 @@ pub(super) fn steps(program: &dyn Program) -> (Vec<String>, Option<Vec<StepWork>
             };
             // How many workgroups run is found on the device, possibly none, so such a step bounds nothing.
             match step.group_counts().next() {
-                Some(_) => (Cost::default(), Words::default()),
-                None => (cost, words),
+                Some(_) => StepWork::default(),
+                None => StepWork {
+                    cost,
+                    words,
+                    copied_bytes: form.copied_bytes as f64,
+                    copy_bytes: form.largest_copy_bytes as f64,
+                    dispatches: form.dispatches as f64,
+                },
             }
         });
         work = work.zip(done).map(|(mut list, done)| {

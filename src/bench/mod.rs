@@ -37,7 +37,7 @@ pub use masked::{LARGE, MaskedPoint, fourier_slope};
 pub use measure::{Measured, Options, StepWork, Words, measure, measure_with};
 pub use operators::{OperatorPoint, Timed, product};
 pub use overheads::Overheads;
-pub use peaks::{Bound, Limit, PathPeaks, Peak, Peaks};
+pub use peaks::{Bound, Ladder, Limit, PathPeaks, Peak, Peaks, Rung};
 pub use plan::{Job, Sweep, Wanted, hash, order, parse_sizes, plan};
 pub use positions::PositionPoint;
 pub use report::Row;

@@ -10,8 +10,9 @@ use crate::kernel::KernelSpec;
 use crate::kernel::case::Concrete;
 use crate::kernels::probe::{
     probe_abs_difference, probe_copy, probe_exp, probe_fma, probe_gather, probe_load, probe_overlap,
-    probe_store,
+    probe_stage, probe_store,
 };
+use crate::tensor::Dims;
 
 /// One roof.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,6 +42,53 @@ impl Peak {
     }
 }
 
+/// A roof of moving memory, which stands the higher the less is moved, because that stays in a nearer cache: what was measured at some
+/// sizes, smallest first.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ladder([Rung; RUNGS]);
+
+/// A size and what was measured there.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rung {
+    /// Bytes moved.
+    pub bytes: f64,
+    /// Bytes in a second.
+    pub peak: Peak,
+}
+
+/// Sizes of a ladder at most.
+const RUNGS: usize = 5;
+
+impl Ladder {
+    /// Of what was measured, smallest size first; sizes whose time was too short to see are left out.
+    fn of(measured: impl IntoIterator<Item = Rung>) -> Self {
+        let mut rungs = [Rung::default(); RUNGS];
+        let seen = measured.into_iter().filter(|rung| rung.peak.per_second.is_some());
+        rungs.iter_mut().zip(seen).for_each(|(to, rung)| *to = rung);
+        Self(rungs)
+    }
+
+    /// What was measured.
+    pub fn rungs(&self) -> impl Iterator<Item = &Rung> {
+        self.0.iter().filter(|rung| rung.bytes > 0.0)
+    }
+
+    /// The roof of the largest size.
+    pub fn largest(&self) -> Peak {
+        self.rungs().last().map_or_else(Peak::default, |rung| rung.peak)
+    }
+
+    /// The roof for moving `bytes`: that of the largest size that is not larger. `None` for less than the smallest.
+    fn roof(&self, bytes: f64) -> Option<Peak> {
+        self.rungs().filter(|rung| rung.bytes <= bytes).last().map(|rung| rung.peak)
+    }
+
+    /// The same, but less than the smallest size is moved no faster than that; `None` where nothing was measured.
+    fn roof_or_smallest(&self, bytes: f64) -> Option<Peak> {
+        self.roof(bytes).or_else(|| self.rungs().next().map(|rung| rung.peak))
+    }
+}
+
 /// Roofs of the roofline.
 #[derive(Clone, Copy, Debug)]
 pub struct Peaks {
@@ -48,8 +96,10 @@ pub struct Peaks {
     pub flop: Peak,
     /// The same on more sums than a processor has registers for.
     pub many_sums: Peak,
-    /// Bytes read and written.
-    pub bytes: Peak,
+    /// Bytes read and written, by how many they are.
+    pub memory: Ladder,
+    /// Bytes copied into textures for variants that read such, by how many go into one.
+    pub copies: Ladder,
     /// Exponentials.
     pub exp: Peak,
     /// Words read from near, by path.
@@ -67,9 +117,6 @@ pub struct Peaks {
     pub overlap: f64,
     /// Dispatches, submissions, and the way to the device and back.
     pub overheads: Overheads,
-    /// Bytes of a step from which on memory bandwidth is a roof of its own: 0 on GPUs; where the processor computes, what the copy that
-    /// measured it moves, because less than that may stay in the processor's caches. Infinite where memory is no roof.
-    pub memory_from: f64,
 }
 
 impl Default for Peaks {
@@ -79,7 +126,8 @@ impl Default for Peaks {
         Self {
             flop: unknown,
             many_sums: unknown,
-            bytes: unknown,
+            memory: Ladder::default(),
+            copies: Ladder::default(),
             exp: unknown,
             loads: PathPeaks::default(),
             abs_difference: unknown,
@@ -88,7 +136,6 @@ impl Default for Peaks {
             vector_stores: unknown,
             overlap: 1.0,
             overheads: Overheads::default(),
-            memory_from: f64::INFINITY,
         }
     }
 }
@@ -117,6 +164,8 @@ pub enum Limit {
     Stores,
     /// Bytes that must come from memory and go there.
     Memory,
+    /// Bytes that are copied into textures.
+    Copies,
 }
 
 impl std::fmt::Display for Limit {
@@ -126,6 +175,7 @@ impl std::fmt::Display for Limit {
             Self::Loads => "loads",
             Self::Stores => "stores",
             Self::Memory => "memory",
+            Self::Copies => "copies",
         })
     }
 }
@@ -142,20 +192,22 @@ pub struct Bound {
 /// Rows of a probe that are compared with the reference.
 const CHECKED_ROWS: u32 = 64;
 
-/// Bytes that the copy moves whose speed is the roof of memory: twice 32 MiB.
-const COPIED: f64 = 67_108_864.0;
+/// Words of the tensors whose copy is the roof of memory: 1, 4, 16 and 32 MiB, and 128 MiB on graphics cards, whose caches are large.
+const COPIED: [u32; RUNGS] = [1 << 18, 1 << 20, 1 << 22, 1 << 23, 1 << 25];
+/// Words of the tensors that are copied into a texture: 2, 4, 16 and 64 MiB. Smaller ones take no longer than their dispatch.
+const STAGED: [u32; 4] = [1 << 19, 1 << 20, 1 << 22, 1 << 24];
 
 impl Peaks {
     /// The least time of steps one after another, each bound by its arithmetic, its loads by their paths and its stores, of which a device
-    /// hides the shorter ones behind the longest as far as its overlap goes; or by memory, where that takes longer; and each launched
-    /// once. `None` where a roof is missing.
+    /// hides the shorter ones behind the longest as far as its overlap goes; or by memory, where that takes longer; and each after its
+    /// copies into textures and launched as often as it is dispatched. `None` where a roof is missing.
     pub fn bound(&self, steps: &[StepWork], by_cpu: bool) -> Option<Bound> {
         let time = |peak: Peak, work: f64| -> Option<f64> {
             let roof = if by_cpu { peak.per_cpu_second } else { peak.per_second };
             if work == 0.0 { Some(0.0) } else { rate(work, roof?) }
         };
         let mut totals: Vec<(Limit, f64)> = Vec::new();
-        for (cost, words) in steps {
+        for StepWork { cost, words, copied_bytes, copy_bytes, dispatches } in steps {
             let paths = [
                 (self.loads.storage, words.storage),
                 (self.loads.uniform, words.uniform),
@@ -173,12 +225,19 @@ impl Peaks {
             let kinds = [(Limit::Arithmetic, arithmetic), (Limit::Loads, loads), (Limit::Stores, stores)];
             let (mut limit, longest) = kinds.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
             let mut seconds = longest + (1.0 - self.overlap) * (arithmetic + loads + stores - longest);
-            let memory = if cost.bytes >= self.memory_from { time(self.bytes, cost.bytes)? } else { 0.0 };
+            let memory = self.memory.roof(cost.bytes).map_or(Some(0.0), |roof| time(roof, cost.bytes))?;
             if memory > seconds {
                 (limit, seconds) = (Limit::Memory, memory);
             }
-            // A step waits for the one before it, so what a launch costs comes on top.
-            seconds += self.overheads.dispatch_seconds.unwrap_or(0.0);
+            let copies = match *copied_bytes {
+                0.0 => 0.0,
+                bytes => time(self.copies.roof_or_smallest(*copy_bytes)?, bytes)?,
+            };
+            if copies > seconds {
+                limit = Limit::Copies;
+            }
+            // A step waits for the one before it, and a dispatch for its copies, so these come on top.
+            seconds += copies + dispatches * self.overheads.dispatch_seconds.unwrap_or(0.0);
             match totals.iter_mut().find(|(kind, _)| *kind == limit) {
                 Some((_, total)) => *total += seconds,
                 None => totals.push((limit, seconds)),
@@ -193,75 +252,142 @@ impl Peaks {
     ///
     /// Errors: as [`measure_with`].
     pub fn of(backend: &dyn Backend, options: Options, progress: &mut dyn FnMut(&str)) -> Result<Self> {
-        let mut probed = |path: Option<&str>, spec: &'static KernelSpec| -> Result<Option<Measured>> {
-            let Some(case) = spec.cases.iter().find(|c| c.bench) else { return Ok(None) };
-            progress(&format!("roofline: {}{}", spec.name, path.map_or(String::new(), |p| format!("/{p}"))));
-            let concrete = Concrete::of(spec, case)?;
-            // Rows of probes do not depend on each other, so a few of them tell whether the loops were cut short.
-            let run = |device: &dyn Backend| {
-                measure_with(device, &concrete, options, &mut |c| Expected::of(c, Check::Rows(CHECKED_ROWS)))
-            };
-            match path {
-                None => run(backend).map(Some),
-                Some(path) => match backend.held_to(&format!("{}/{path}", spec.name)) {
-                    Ok(held) => run(held.as_ref()).map(Some),
-                    // No device lacks a path today; one that does has no roof for it.
-                    Err(Error::Unsupported { .. }) => Ok(None),
-                    Err(error) => Err(error),
-                },
-            }
-        };
-        let mixed = probed(None, &probe_overlap::SPEC)?;
-        // The best of several runs: a roof is what the device can do when nobody disturbs it.
-        let mut held =
-            |path: Option<&str>, spec: &'static KernelSpec, work: fn(&Measured) -> f64| -> Result<Peak> {
-                let Some(measured) = probed(path, spec)? else { return Ok(Peak::default()) };
-                Ok(Peak {
-                    per_second: rate(work(&measured), measured.seconds.min),
-                    per_cpu_second: measured.cpu_seconds.and_then(|s| rate(work(&measured), s.min)),
-                })
-            };
+        progress("roofline: overheads");
+        let overheads = Overheads::of(backend, options)?;
+        let mut probes = Probes { backend, options, progress };
         let storage: fn(&Measured) -> f64 = |m| m.loaded().storage;
         let load = &probe_load::SPEC;
         let operations: fn(&Measured) -> f64 = |m| m.cost.flop;
-        let flop = held(Some("registers"), &probe_fma::SPEC, operations)?;
-        let many_sums = held(Some("many"), &probe_fma::SPEC, operations)?;
-        let abs_difference = held(None, &probe_abs_difference::SPEC, |m| m.cost.flop / 2.0)?;
-        let exp = held(None, &probe_exp::SPEC, |m| m.cost.exp)?;
-        let copy: fn(&Measured) -> f64 = |m| m.cost.bytes;
-        let bytes =
-            held(Some("vec4"), &probe_copy::SPEC, copy)?.faster(held(Some("runs"), &probe_copy::SPEC, copy)?);
-        let gather = held(None, &probe_gather::SPEC, storage)?;
+        let flop = probes.peak(Some("registers"), &probe_fma::SPEC, operations)?;
+        let many_sums = probes.peak(Some("many"), &probe_fma::SPEC, operations)?;
+        let abs_difference = probes.peak(None, &probe_abs_difference::SPEC, |m| m.cost.flop / 2.0)?;
+        let exp = probes.peak(None, &probe_exp::SPEC, |m| m.cost.exp)?;
+        let gather = probes.peak(None, &probe_gather::SPEC, storage)?;
         let written: fn(&Measured) -> f64 = |m| m.cost.stores;
-        let stores = held(Some("word"), &probe_store::SPEC, written)?;
-        let vector_stores = held(Some("vec4"), &probe_store::SPEC, written)?;
+        let stores = probes.peak(Some("word"), &probe_store::SPEC, written)?;
+        let vector_stores = probes.peak(Some("vec4"), &probe_store::SPEC, written)?;
         let loads = PathPeaks {
-            storage: held(Some("word"), load, storage)?.faster(held(Some("vec4"), load, storage)?),
-            uniform: held(Some("uniform"), load, |m| m.loaded().uniform)?,
-            texture: held(Some("texture"), load, |m| m.loaded().texture)?,
-            workgroup: held(Some("workgroup"), load, |m| m.loaded().workgroup)?,
+            storage: probes.peak(Some("word"), load, storage)?.faster(probes.peak(
+                Some("vec4"),
+                load,
+                storage,
+            )?),
+            uniform: probes.peak(Some("uniform"), load, |m| m.loaded().uniform)?,
+            texture: probes.peak(Some("texture"), load, |m| m.loaded().texture)?,
+            workgroup: probes.peak(Some("workgroup"), load, |m| m.loaded().workgroup)?,
         };
+        let mixed = probes.run(None, &probe_overlap::SPEC, &[])?;
         let overlap = mixed.and_then(|m| overlap(&m, flop, loads.texture)).unwrap_or(1.0);
-        progress("roofline: overheads");
-        let overheads = Overheads::of(backend, options)?;
         Ok(Self {
             flop,
             many_sums,
             abs_difference,
             exp,
-            bytes,
+            memory: probes.memory()?,
+            copies: probes.copies(&overheads)?,
             gather,
             stores,
             vector_stores,
             loads,
             overlap,
             overheads,
-            memory_from: match backend.info().kind {
-                DeviceKind::Reference => f64::INFINITY,
-                DeviceKind::Software => COPIED,
-                _ => 0.0,
-            },
         })
+    }
+}
+
+/// The probe kernels on a device.
+struct Probes<'a> {
+    backend: &'a dyn Backend,
+    options: Options,
+    progress: &'a mut dyn FnMut(&str),
+}
+
+impl Probes<'_> {
+    /// Measures a probe at its own sizes but for those given, held to a variant where one is named; `None` where the device lacks it.
+    fn run(
+        &mut self,
+        path: Option<&str>,
+        spec: &'static KernelSpec,
+        sizes: &[(&'static str, u32)],
+    ) -> Result<Option<Measured>> {
+        let Some(case) = spec.cases.iter().find(|c| c.bench) else { return Ok(None) };
+        let at: String = sizes.iter().map(|(name, size)| format!(" {name} = {size}")).collect();
+        (self.progress)(&format!(
+            "roofline: {}{}{at}",
+            spec.name,
+            path.map_or(String::new(), |p| format!("/{p}"))
+        ));
+        let mut dims = Dims::of(case.dims);
+        sizes.iter().for_each(|(name, size)| dims.set(name, *size));
+        let concrete = Concrete::with_dims(spec, case, dims)?;
+        // Rows of probes do not depend on each other, so a few of them tell whether the loops were cut short.
+        let run = |device: &dyn Backend| {
+            measure_with(device, &concrete, self.options, &mut |c| Expected::of(c, Check::Rows(CHECKED_ROWS)))
+        };
+        match path {
+            None => run(self.backend).map(Some),
+            Some(path) => match self.backend.held_to(&format!("{}/{path}", spec.name)) {
+                Ok(held) => run(held.as_ref()).map(Some),
+                // No device lacks a path today; one that does has no roof for it.
+                Err(Error::Unsupported { .. }) => Ok(None),
+                Err(error) => Err(error),
+            },
+        }
+    }
+
+    /// The best of several runs: a roof is what the device can do when nobody disturbs it.
+    fn peak(
+        &mut self,
+        path: Option<&str>,
+        spec: &'static KernelSpec,
+        work: fn(&Measured) -> f64,
+    ) -> Result<Peak> {
+        let measured = self.run(path, spec, &[])?;
+        Ok(measured.map_or_else(Peak::default, |m| best(&m, work(&m), 0.0)))
+    }
+
+    /// Copies from memory to memory, each by the way that is faster on the device.
+    fn memory(&mut self) -> Result<Ladder> {
+        let kind = self.backend.info().kind;
+        let sizes = match kind {
+            // One number after the other: it is not memory that the reference waits for.
+            DeviceKind::Reference => 0,
+            DeviceKind::Software => RUNGS - 1,
+            _ => RUNGS,
+        };
+        let mut rungs = Vec::new();
+        for words in &COPIED[..sizes] {
+            let mut peak = Peak::default();
+            for path in ["vec4", "runs"] {
+                let measured = self.run(Some(path), &probe_copy::SPEC, &[("n", *words)])?;
+                peak = measured.map_or(peak, |m| peak.faster(best(&m, m.cost.bytes, 0.0)));
+            }
+            rungs.push(Rung { bytes: 8.0 * f64::from(*words), peak });
+        }
+        Ok(Ladder::of(rungs))
+    }
+
+    /// Copies into textures, without their dispatches.
+    fn copies(&mut self, overheads: &Overheads) -> Result<Ladder> {
+        let mut rungs = Vec::new();
+        for words in STAGED {
+            let measured = self.run(Some("texture"), &probe_stage::SPEC, &[("m", words)])?;
+            let Some((step, m)) = measured.as_ref().and_then(|m| Some((m.steps.as_ref()?.first()?, m)))
+            else {
+                continue;
+            };
+            let launches = step.dispatches * overheads.dispatch_seconds.unwrap_or(0.0);
+            rungs.push(Rung { bytes: step.copy_bytes, peak: best(m, step.copied_bytes, launches) });
+        }
+        Ok(Ladder::of(rungs))
+    }
+}
+
+/// Work per second in the shortest run, less some seconds for what is no work.
+fn best(measured: &Measured, work: f64, less: f64) -> Peak {
+    Peak {
+        per_second: rate(work, measured.seconds.min - less),
+        per_cpu_second: measured.cpu_seconds.and_then(|s| rate(work, s.min - less)),
     }
 }
 
@@ -290,9 +416,10 @@ mod tests {
             texture: roof(20.0),
             workgroup: roof(10.0),
         };
+        let memory = |from: f64| Ladder::of([Rung { bytes: from, peak: roof(1.0) }]);
         let peaks = Peaks {
             flop: roof(100.0),
-            bytes: roof(1.0),
+            memory: memory(2e6),
             exp: roof(50.0),
             loads,
             stores: roof(5.0),
@@ -300,15 +427,26 @@ mod tests {
         };
         let step = |flop: f64, stores: f64, texture: f64| {
             let cost = Cost { flop, exp: 0.0, stores, bytes: 1e6, ..Cost::default() };
-            (cost, Loads { texture, ..Loads::default() })
+            StepWork { cost, words: Loads { texture, ..Loads::default() }, ..StepWork::default() }
         };
         // 3 s of arithmetic, then 4 s of loads, then 1 s of stores.
         let steps = [step(300.0, 1.0, 1.0), step(1.0, 1.0, 80.0), step(1.0, 5.0, 1.0)];
         assert_eq!(peaks.bound(&steps, false), Some(Bound { seconds: 8.0, limit: Limit::Loads }));
         assert_eq!(peaks.bound(&steps, true).map(|b| b.seconds), Some(16.0));
-        let cached = Peaks { memory_from: 2e6, ..peaks };
-        assert_eq!(cached.bound(&steps, false), peaks.bound(&steps, false));
-        let memory = Peaks { memory_from: 0.0, ..peaks };
+        // What is copied comes on top, at the speed of the smallest copy measured; and so does every dispatch.
+        let copies =
+            Ladder::of([Rung { bytes: 100.0, peak: roof(5.0) }, Rung { bytes: 1e9, peak: roof(1.0) }]);
+        let overheads = Overheads { dispatch_seconds: Some(0.25), ..Overheads::default() };
+        let staged = Peaks { copies, overheads, ..peaks };
+        let step = StepWork { copied_bytes: 50.0, copy_bytes: 25.0, dispatches: 2.0, ..steps[0] };
+        assert_eq!(
+            staged.bound(&[step], false),
+            Some(Bound { seconds: 3.0 + 10.0 + 0.5, limit: Limit::Copies })
+        );
+        let step = StepWork { copied_bytes: 1e9, copy_bytes: 1e9, ..steps[0] };
+        assert_eq!(staged.bound(&[step], false).map(|b| b.seconds), Some(3.0 + 1e9));
+        // Less than the smallest copy of memory may stay in a cache.
+        let memory = Peaks { memory: memory(1e6), ..peaks };
         assert_eq!(memory.bound(&steps, false), Some(Bound { seconds: 3e6, limit: Limit::Memory }));
         let unknown = Peaks { flop: Peak::default(), ..peaks };
         assert_eq!(unknown.bound(&steps, false), None);
@@ -325,10 +463,16 @@ mod tests {
         let cost = Cost { flop: 100.0, differences: 30.0, ..Cost::default() };
         let loads = Loads { padding: 60.0, ..Loads::default() };
         // 40 operations and 60 beyond the tensors at 100 a second, 30 differences at 10.
-        assert_eq!(peaks.bound(&[(cost, loads)], false).map(|b| b.seconds), Some(4.0));
+        assert_eq!(
+            peaks.bound(&[StepWork { cost, words: loads, ..StepWork::default() }], false).map(|b| b.seconds),
+            Some(4.0)
+        );
         // Half of these on more sums than registers hold, at 50 a second.
         let peaks = Peaks { many_sums: roof(50.0), ..peaks };
         let loads = Loads { many_sums: 50.0, ..loads };
-        assert_eq!(peaks.bound(&[(cost, loads)], false).map(|b| b.seconds), Some(4.5));
+        assert_eq!(
+            peaks.bound(&[StepWork { cost, words: loads, ..StepWork::default() }], false).map(|b| b.seconds),
+            Some(4.5)
+        );
     }
 }

@@ -99,8 +99,10 @@ pub struct Peaks {
     pub dispatch: Option<f64>,
     /// Seconds of an empty submission.
     pub submit: Option<f64>,
-    /// Bytes from which on the roof of memory holds.
-    pub memory_from: Option<f64>,
+    /// Speeds of copies in memory, by bytes moved.
+    pub memory: Vec<(f64, Roof)>,
+    /// Speeds of copies into textures, by bytes copied.
+    pub copies: Vec<(f64, Roof)>,
     /// How much of the shorter of arithmetic and loads hides behind the longer, 0 to 1.
     pub overlap: Option<f64>,
 }
@@ -474,6 +476,12 @@ fn roof(at: &At<'_>, key: &str) -> Result<Roof> {
     Ok(Roof { per_second: roof.number("per_second")?, per_cpu_second: roof.number("per_cpu_second")? })
 }
 
+/// A size and the speed there; `None` where the size is unknown.
+fn rung_of(at: &At<'_>) -> Result<Option<(f64, Roof)>> {
+    let roof = Roof { per_second: at.number("per_second")?, per_cpu_second: at.number("per_cpu_second")? };
+    Ok(at.number("bytes")?.map(|bytes| (bytes, roof)))
+}
+
 /// Rates of `peaks` that have a roof of their own, beside those of `loads`.
 const RATES: [&str; 10] = [
     "flop",
@@ -503,7 +511,16 @@ fn peaks(at: &At<'_>) -> Result<Peaks> {
         roofs,
         dispatch: at.number("dispatch_seconds")?,
         submit: at.number("submit_seconds")?,
-        memory_from: at.number("memory_from")?,
+        memory: at
+            .list("memory")?
+            .iter()
+            .filter_map(|rung| rung_of(rung).transpose())
+            .collect::<Result<_>>()?,
+        copies: at
+            .list("copies")?
+            .iter()
+            .filter_map(|rung| rung_of(rung).transpose())
+            .collect::<Result<_>>()?,
         overlap: at.number("overlap")?,
     })
 }

@@ -2,8 +2,9 @@
 
 use super::flags::Flag;
 use super::measure::{Measured, Words};
-use super::peaks::{Bound, Peak, Peaks};
+use super::peaks::{Bound, Ladder, Peak, Peaks, Rung};
 use super::stats::{Summary, rate};
+use super::units::memory;
 use serde_json::{Value, json};
 
 /// One case with what came of it.
@@ -78,13 +79,29 @@ fn peak_json(peak: Peak) -> Value {
     json!({ "per_second": peak.per_second, "per_cpu_second": peak.per_cpu_second })
 }
 
+fn ladder_json(ladder: &Ladder) -> Value {
+    let rung = |r: &Rung| json!({ "bytes": r.bytes, "per_second": r.peak.per_second, "per_cpu_second": r.peak.per_cpu_second });
+    ladder.rungs().map(rung).collect()
+}
+
+/// `5.84 GB/s of 67 MB`, sizes with their speeds.
+fn ladder_text(ladder: &Ladder) -> String {
+    let rung = |r: &Rung| {
+        let speed = r.peak.per_cpu_second.or(r.peak.per_second);
+        speed.map(|x| format!("{} GB/s of {}", giga(x), memory(r.bytes)))
+    };
+    ladder.rungs().filter_map(rung).collect::<Vec<_>>().join(", ")
+}
+
 impl Peaks {
     /// As JSON; what is unknown is null.
     pub fn json(&self) -> Value {
         json!({
             "flop": peak_json(self.flop),
             "many_sums": peak_json(self.many_sums),
-            "bytes": peak_json(self.bytes),
+            "bytes": peak_json(self.memory.largest()),
+            "memory": ladder_json(&self.memory),
+            "copies": ladder_json(&self.copies),
             "exp": peak_json(self.exp),
             "abs_difference": peak_json(self.abs_difference),
             "gather_words": peak_json(self.gather),
@@ -101,7 +118,6 @@ impl Peaks {
             "readback_bytes": peak_json(self.overheads.readback),
             "dispatch_seconds": self.overheads.dispatch_seconds,
             "submit_seconds": self.overheads.submit_seconds,
-            "memory_from": Some(self.memory_from).filter(|b| b.is_finite()),
         })
     }
 
@@ -143,12 +159,13 @@ impl Peaks {
             (
                 "memory",
                 list(&[
-                    ("GB", " copied", self.bytes),
+                    ("GB", " copied", self.memory.largest()),
                     ("Gword", " stored", self.stores),
                     ("Gword", " as vectors", self.vector_stores),
                     ("Gword", " gathered", self.gather),
                 ]),
             ),
+            ("copies", format!("{}; into textures {}", ladder_text(&self.memory), ladder_text(&self.copies))),
             (
                 "overheads",
                 format!(
@@ -341,7 +358,11 @@ pub(super) mod tests {
             encode_seconds: None,
             first_seconds: 0.25,
             cost,
-            steps: Some(vec![(cost, Words { storage: 1e9, ..Words::default() })]),
+            steps: Some(vec![StepWork {
+                cost,
+                words: Words { storage: 1e9, ..Words::default() },
+                ..StepWork::default()
+            }]),
             found: Some(Found { error, tolerance: 1.0, port: "out" }),
             checked: Checked::All,
             flags: vec![Flag::NoTimestamps],

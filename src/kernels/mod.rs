@@ -38,7 +38,7 @@ kernels! {
     /// Searches for what should not be there.
     check { find_nonfinite, nonfinite_parts, nonfinite_merge }
     /// What a device can do at best, for `wgattn bench`.
-    probe { probe_fma, probe_abs_difference, probe_copy, probe_exp, probe_load, probe_store, probe_gather, probe_overlap }
+    probe { probe_fma, probe_abs_difference, probe_copy, probe_exp, probe_load, probe_store, probe_gather, probe_overlap, probe_stage }
     /// Fourier transforms, of the line and of the hypercube.
     fft { fft, fft_line, fft_pass, walsh_hadamard, walsh_pass; plan }
     /// Masks as linear operators on channels, by relative position: block-Toeplitz products, and pair by pair.

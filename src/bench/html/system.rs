@@ -1,7 +1,7 @@
 //! What a report says of the machine and its devices: head, cards with the figures that people quote, peaks, hashes of kernels.
 
 use super::{badge, device_name, escaped, fact, number_cell};
-use crate::bench::published::{Device, Document, positive};
+use crate::bench::published::{Device, Document, Roof, positive};
 use crate::bench::units::{LONGEST, NONE, memory, moment, or_dash, prefixed, score, share, shortened, time};
 use crate::words::counted;
 use std::fmt::Write as _;
@@ -146,11 +146,12 @@ pub(super) fn peaks(document: &Document) -> String {
         text += "</tr>\n";
     }
     type Told = fn(&Device) -> String;
-    let lines: [(&str, Told); 8] = [
+    let lines: [(&str, Told); 9] = [
         ("an empty dispatch", |d| time(d.peaks.dispatch)),
         ("an empty submission", |d| time(d.peaks.submit)),
         ("loads hidden behind arithmetic", |d| share(d.peaks.overlap)),
-        ("the copy streams from", |d| or_dash(d.peaks.memory_from, memory)),
+        ("copies in memory, by bytes moved", |d| by_size(&d.peaks.memory)),
+        ("copies into textures, by bytes", |d| by_size(&d.peaks.copies)),
         ("subgroup", |d| match d.subgroup.as_slice() {
             [least, most] if least != most => format!("{least} to {most} lanes"),
             [one, ..] => format!("{one} lanes"),
@@ -168,6 +169,16 @@ pub(super) fn peaks(document: &Document) -> String {
         text += "</tr>\n";
     }
     text + "</tbody></table></div>\n"
+}
+
+/// Speeds by size, by processor seconds where there are such.
+fn by_size(ladder: &[(f64, Roof)]) -> String {
+    let rung = |(bytes, roof): &(f64, Roof)| {
+        let (speed, unit) = roof.per_cpu_second.map_or((roof.per_second?, "B/s"), |x| (x, "B/CPU s"));
+        Some(format!("{} of {}", prefixed(speed, unit), memory(*bytes)))
+    };
+    let told: Vec<String> = ladder.iter().filter_map(rung).collect();
+    if told.is_empty() { NONE.into() } else { told.join(", ") }
 }
 
 /// Hashes of the kernels' WGSL, folded away.

@@ -166,8 +166,15 @@ pub struct Pass {
 
 /// Passes of one transform along `axis`, of which the last stores only `stored` numbers.
 pub fn transform(axis: usize, length: u32, stored: u32, inverse: bool, strategy: Strategy) -> Vec<Pass> {
-    chain((axis, strategy), &strategy.radices(length), 1, length, stored, inverse)
+    let mut list = strategy.radices(length);
+    if inverse {
+        list.reverse();
+    }
+    chain((axis, strategy), &list, 1, length, stored, inverse)
 }
+
+// The widest pass comes first on the way there and last on the way back: it is the one that meets numbers that are zero, or that nobody
+// wants, and half of a wide butterfly is less work than a narrow one beside a whole wide one.
 
 fn chain(
     (axis, strategy): (usize, Strategy),
@@ -203,6 +210,7 @@ pub fn filter(sides: [u32; 3], lengths: [u32; 3], strategy: Strategy) -> Vec<Pas
     let stored = if p == 1 { sides[first] } else { length };
     let line = strategy.is_line(last, length);
     passes.push(Pass { axis: first, radix: last, p, stored, inverse: false, filter: true, line });
+    list.reverse();
     passes.extend(chain((first, strategy), &list, last, length, sides[first], true));
     passes.extend(others.iter().flat_map(|a| transform(*a, lengths[*a], sides[*a], true, strategy)));
     passes

@@ -15,7 +15,7 @@ use super::readback::{Origin, Ticket, row_pitch};
 use super::window::{Window, fold, windows};
 use super::{Core, Progress, WgpuBackend};
 use crate::backend::{
-    Burst, Memory, Parts, Program, StepTime, Stopwatch, TimingSource, Timings, check_write, known,
+    Burst, Memory, Parts, Program, StepForm, StepTime, Stopwatch, TimingSource, Timings, check_write, known,
 };
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Kind, Lowering, PassId, Schedule, Step, TensorInfo};

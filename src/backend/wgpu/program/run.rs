@@ -275,8 +275,17 @@ impl Program for WgpuProgram {
         &self.schedule
     }
 
-    fn step_variants(&self) -> Vec<&'static str> {
-        self.steps.iter().map(|s| s.variant.name).collect()
+    fn step_forms(&self) -> Vec<StepForm> {
+        let form = |step: &Prepared| {
+            let copies = || step.launches.iter().flat_map(Launch::own_copies).map(|copy| copy.bytes);
+            StepForm {
+                variant: step.variant.name,
+                dispatches: step.launches.iter().filter(|l| !l.groups.is_empty()).count(),
+                copied_bytes: copies().sum(),
+                largest_copy_bytes: copies().max().unwrap_or(0),
+            }
+        };
+        self.steps.iter().map(form).collect()
     }
 
     fn dispatches(&self) -> usize {

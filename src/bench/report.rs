@@ -341,7 +341,7 @@ pub(super) mod tests {
     use super::super::expected::Found;
     use super::*;
     use crate::backend::TimingSource;
-    use crate::bench::Checked;
+    use crate::bench::{Checked, StepWork};
     use crate::kernel::Cost;
 
     /// A row of so many seconds, with so large an error.

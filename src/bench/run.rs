@@ -13,7 +13,7 @@ use super::suites;
 use crate::backend::device::Facts;
 use crate::backend::{Backend, DeviceKind, Tuning};
 use crate::error::{Error, Result};
-use crate::words::one_line;
+use crate::words::{counted, one_line};
 use std::time::Duration;
 
 /// How often a device may be lost before its remaining rows are given up.
@@ -44,6 +44,10 @@ impl std::fmt::Debug for Candidate<'_> {
 pub trait Watcher {
     /// A device was opened, or opened again after it was lost.
     fn opened(&mut self, _backend: &dyn Backend, _again: bool) {}
+    /// The run has begun, or a further device is open: of what the document names last, nothing is measured yet.
+    fn begun(&mut self, _document: &Document) {}
+    /// A stage that takes a while begins: the roofline of a device, its rows, a suite.
+    fn stage(&mut self, _what: &str) {}
     /// What comes next.
     fn next(&mut self, _what: &str) {}
     /// Something that is no row but should be known.
@@ -146,6 +150,7 @@ pub fn run(
         || jobs.iter().any(|job| job.variant.is_some());
     let mut truths = Truths::new(asked_again);
     let mut missing = Vec::new();
+    watcher.begun(&document);
     for candidate in candidates {
         match (candidate.open)() {
             Ok((backend, facts)) => {
@@ -159,6 +164,7 @@ pub fn run(
                     suites: Vec::new(),
                     score: None,
                 });
+                watcher.begun(&document);
                 let session = Session { candidate, backend: Some(backend), losses: 0 };
                 of_device(&mut document, session, jobs, all_variants, &mut truths, watcher);
             }
@@ -181,11 +187,17 @@ fn of_device(
     watcher: &mut dyn Watcher,
 ) {
     let options = document.settings.options();
-    let Some(kind) = document.devices.last().map(|d| d.info.kind) else { return };
+    let Some((kind, name)) = document.devices.last().map(|d| (d.info.kind, d.info.name.clone())) else {
+        return;
+    };
     // The reference has no roofline worth comparing with.
     let peaks = match kind {
         DeviceKind::Reference => None,
-        _ => roofline(&mut session, options, watcher),
+        _ => {
+            let stage = format!("measuring the roofline of {name}");
+            watcher.stage(&stage);
+            roofline(&mut session, options, &stage, watcher)
+        }
     };
     let options = Options { flop_per_second: peaks.as_ref().and_then(|p| p.flop.per_second), ..options };
     if let (Some(device), Some(peaks)) = (document.devices.last_mut(), peaks) {
@@ -194,6 +206,9 @@ fn of_device(
     watcher.peaks(document);
     let places = order(jobs.len(), document.settings.order_seed);
     let memory = document.system.memory_bytes;
+    if !jobs.is_empty() {
+        watcher.stage(&format!("measuring {} on {name}", counted(jobs.len(), "row", "rows")));
+    }
     for (number, &place) in places.iter().enumerate() {
         let job = &jobs[place];
         watcher.next(&format!("{}/{} {}", number + 1, jobs.len(), job.label()));
@@ -225,6 +240,7 @@ fn of_device(
         if number > 0 {
             session.afresh();
         }
+        watcher.stage(&format!("measuring suite {} on {name}", kind.name));
         suites::run(document, &mut session, kind, options, watcher);
     }
 }
@@ -251,10 +267,15 @@ fn put(
 }
 
 /// The device's roofline; after a loss once more. `None` where it cannot be had: rows then have no bound.
-fn roofline(session: &mut Session<'_, '_>, options: Options, watcher: &mut dyn Watcher) -> Option<Peaks> {
+fn roofline(
+    session: &mut Session<'_, '_>,
+    options: Options,
+    stage: &str,
+    watcher: &mut dyn Watcher,
+) -> Option<Peaks> {
     for _ in 0..2 {
         let of = |backend: &dyn Backend, watcher: &mut dyn Watcher| {
-            Peaks::of(backend, options, &mut |what| watcher.next(what))
+            Peaks::of(backend, options, &mut |what| watcher.next(&format!("{stage}: {what}")))
         };
         match session.with(watcher, of) {
             Ok(peaks) => return Some(peaks),

@@ -180,7 +180,8 @@ fn line(device: &Device, row: &Row, cpu: bool) -> Vec<String> {
         put(&row.cpu);
     }
     let rate = work_rate(row.flop, row.bytes, judged.median);
-    cells.push(rate.map_or_else(|| time(None), |(rate, what)| prefixed(rate, what)));
+    let per = |what: &str| if judged == row.time { what.into() } else { what.replace("/s", "/CPU s") };
+    cells.push(rate.map_or_else(|| time(None), |(rate, what)| prefixed(rate, &per(what))));
     let by = row
         .bound_by
         .as_ref()

@@ -363,6 +363,8 @@ mod tests {
         NotNumbers,
         /// Everything is more than it can do.
         TooMuch,
+        /// A search for variants had no time for a step.
+        HalfTuned,
         /// The device is lost in so many runs, from the n-th run of all on.
         Lost {
             from: usize,
@@ -437,6 +439,10 @@ mod tests {
 
         fn set_profiling(&mut self, on: bool) {
             self.inner.set_profiling(on);
+        }
+
+        fn untried_steps(&self) -> usize {
+            usize::from(self.of.fault == Fault::HalfTuned)
         }
 
         fn schedule(&self) -> &Schedule {
@@ -590,6 +596,56 @@ mod tests {
             let [point] = &series.points[..] else { panic!("{series:?}") };
             assert!(point.failure.is_none() && point.skipped.is_some() && point.y.is_none(), "{point:?}");
         }
+    }
+
+    #[test]
+    fn rows_and_points_say_that_a_search_was_cut_short() {
+        let (document, _) = ran(Fault::HalfTuned, &jobs(&["philox_words"]));
+        let row = document.rows().next().expect("one row");
+        assert!(row.flags().contains(&Flag::HalfTuned), "{row:?}");
+        let settings = Settings { suites: suites::SUITES.to_vec(), suite_sizes: vec![64], ..settings() };
+        let (document, _) = ran_as(settings, Fault::HalfTuned, &[]);
+        for suite in &document.devices[0].suites[..2] {
+            let point = &suite.series[0].points[0];
+            assert!(point.flags.contains(&"half tuned".to_string()), "{point:?}");
+            assert_eq!(point.numbers.get("untried_steps"), Some(&1.0), "{point:?}");
+            assert!(suites::point_text(suite, "x", point).contains("half tuned"));
+        }
+    }
+
+    #[test]
+    fn a_run_is_told_from_its_beginning_and_stage_by_stage() {
+        #[derive(Default)]
+        struct Heard(Vec<String>);
+        impl Watcher for Heard {
+            fn begun(&mut self, document: &Document) {
+                self.0.push(format!(
+                    "begun with {} devices and {} rows",
+                    document.devices.len(),
+                    document.rows().count()
+                ));
+            }
+            fn stage(&mut self, what: &str) {
+                self.0.push(what.into());
+            }
+            fn row(&mut self, _: &Document, row: &Row) {
+                self.0.push(row.kernel.clone());
+            }
+        }
+        let open = || -> Result<(Box<dyn Backend>, Facts)> { Ok((Box::new(CpuBackend), Facts::default())) };
+        let mut candidates = [Candidate { asked: "cpu".into(), open: Box::new(open) }];
+        let settings = Settings { suites: suites::usual(true), suite_sizes: vec![64], ..settings() };
+        let mut heard = Heard::default();
+        run(Document::begun(settings), &mut candidates, &jobs(&["philox_words"]), false, &mut heard);
+        let name = CpuBackend.info().name;
+        let told = [
+            "begun with 0 devices and 0 rows".to_string(),
+            "begun with 1 devices and 0 rows".into(),
+            format!("measuring 1 row on {name}"),
+            "philox_words".into(),
+            format!("measuring suite crossover on {name}"),
+        ];
+        assert_eq!(heard.0, told);
     }
 
     #[test]

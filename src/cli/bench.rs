@@ -81,8 +81,8 @@ pub(super) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Also write FILE.json (the whole document), FILE.csv (the rows), FILE.html (a report that opens offline) or FILE.md (tables), anew
-    /// after every row; may be given several times
+    /// Also write FILE.json (the whole document), FILE.csv (rows and points), FILE.html (a report that opens offline) or FILE.md (tables), from the
+    /// beginning and anew after every row; may be given several times
     #[arg(long, value_name = "FILE")]
     export: Vec<PathBuf>,
     /// What an earlier run exported as .json or .html: this one is put beside it afterwards

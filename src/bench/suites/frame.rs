@@ -8,7 +8,7 @@
 use super::attention::{Empty, counts, flags, is_enough, on_cpu, sides};
 use super::{Kind, PARTS, PARTS_CPU, Way};
 use crate::backend::cpu::CpuBackend;
-use crate::backend::{Backend, DeviceKind, Program, Stopwatch, TimingSource};
+use crate::backend::{Backend, Program, Stopwatch, TimingSource};
 use crate::bench::expected::{Found, wrong};
 use crate::bench::flags::Flag;
 use crate::bench::measure::{Options, Ready};
@@ -243,9 +243,6 @@ fn measure(backend: &dyn Backend, tokens: u32, options: Options) -> Result<Vec<P
     let (max_error, checked) = map.check(program.as_mut(), &inputs, options.check_work)?;
     let [mut whole, mut light, mut submission, mut back] = [const { Part(Vec::new()) }; 4];
     let mut parts = [const { Part(Vec::new()) }; 3];
-    // The reference submits nothing.
-    let is_reference = backend.info().kind == DeviceKind::Reference;
-    let empty = if is_reference { Empty::NOTHING } else { Empty::of(program.as_mut())? };
     let total = Stopwatch::start();
     while !is_enough(whole.0.len(), total.seconds().0, options) {
         let photo = &photos[(whole.0.len() + 1) % 2];
@@ -264,7 +261,7 @@ fn measure(backend: &dyn Backend, tokens: u32, options: Options) -> Result<Vec<P
         })?;
         // Whole frames and single steps by turns, so that both see the same clock rates and neighbours.
         if options.most_dispatch_seconds.is_none() {
-            sections(program.as_mut(), &map, empty, &mut parts)?;
+            sections(program.as_mut(), &map, &mut parts)?;
         }
     }
 
@@ -308,15 +305,16 @@ fn with_parts<'a>(whole: Point, parts: impl Iterator<Item = &'a Point> + Clone, 
     whole
 }
 
-/// Times of features, row and colours once more, each as the sum of its steps by themselves without their submissions.
-fn sections(program: &mut dyn Program, map: &Map, empty: Empty, parts: &mut [Part; 3]) -> Result<()> {
+/// Times of features, row and colours once more, each as the sum of its steps by themselves; with their submissions, because a part may be
+/// shorter than what these vary by.
+fn sections(program: &mut dyn Program, map: &Map, parts: &mut [Part; 3]) -> Result<()> {
     program.set_profiling(true);
     let steps = program.run()?.steps;
     program.set_profiling(false);
     let section = |pass: PassId| map.ends.iter().filter(|end| pass.0 >= **end).count();
     let of = program.schedule().steps.iter().map(|s| section(s.pass)).zip(&steps);
     for (number, part) in parts.iter_mut().enumerate() {
-        part.0.push(empty.sum(of.clone().filter(|(s, _)| *s == number).map(|(_, time)| time)));
+        part.0.push(Empty::NOTHING.sum(of.clone().filter(|(s, _)| *s == number).map(|(_, time)| time)));
     }
     Ok(())
 }

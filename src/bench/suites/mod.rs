@@ -317,8 +317,9 @@ pub(crate) fn findings(computes_on_cpu: bool, suite: &Suite) -> Vec<String> {
         let parts = positive(number(p, if cpu { PARTS_CPU } else { PARTS }))?;
         let whole = positive(if cpu { p.cpu } else { p.y })?;
         Some(format!(
-            "{}: the parts add up to {}, {} more than the whole of {}{clock}; features, row and colours are timed in runs of their own, \
-             so the excess is noise or what timing single steps costs: take the whole for the time, and the parts for their shares of it",
+            "{}: the parts add up to {}, {} more than the whole of {}{clock}; features, row and colours are timed step by step in \
+             runs of their own, so the excess is noise and the submissions of single steps: take the whole for the time, and the parts for \
+             how it divides",
             size(p)?,
             seconds(parts),
             share(Some(parts / whole - 1.0)),

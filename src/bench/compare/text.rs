@@ -5,7 +5,7 @@ use crate::bench::units::{LONGEST, error, moment, one_line, ratio, shortened, ti
 use crate::words::counted;
 
 /// Longest label of a column or a row.
-const MOST: usize = 44;
+const MOST: usize = 60;
 
 impl Comparison {
     /// For people: a table per group, what changed, and by which rule.

@@ -156,6 +156,9 @@ fn of_point(device: &Device, suite: &Suite, series: &str, point: &Point, any_cpu
             remarks += &format!("{} <span class=\"why\">{}</span> ", badge(class, word), escaped(why));
         }
     }
+    if let (None, Some(why)) = (point.max_error, &point.checked) {
+        remarks += &format!("<span class=\"why\">checked: {}</span> ", escaped(why));
+    }
     for flag in point.flags.iter().filter(|flag| !(device.computes_on_cpu() && *flag == "software")) {
         remarks += &badge("warn", flag);
     }
@@ -169,8 +172,8 @@ fn of_point(device: &Device, suite: &Suite, series: &str, point: &Point, any_cpu
         text += &number_cell("", times.median, &time(times.median), &range);
     }
     text += &number_cell("", point.samples, &or_dash(point.samples, |n| format!("{n:.0}")), "");
-    text +=
-        &number_cell("", point.max_error, &error(point.max_error), point.checked.as_deref().unwrap_or(""));
+    let checked = point.checked.as_deref().filter(|_| point.max_error.is_some());
+    text += &number_cell("", point.max_error, &error(point.max_error), checked.unwrap_or(""));
     text + &format!("<td>{}</td></tr>\n", escaped(&suites::numbers(point).join(", ")))
 }
 

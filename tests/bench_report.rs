@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use wgattn::bench::compare::{Options, Verdict, compare};
+use wgattn::bench::compare::{Line, Options, Verdict, compare};
 use wgattn::bench::published::parse;
 use wgattn::bench::{html, html_comparison, markdown};
 
@@ -182,6 +182,39 @@ fn a_report_holds_its_document() {
 }
 
 #[test]
+fn spreads_stand_beside_their_own_clock_and_with_points_of_suites() {
+    let mut value = document("a.json");
+    let device = &mut value["devices"][0];
+    device["rows"].as_array_mut().expect("rows").truncate(1);
+    let row = &mut device["rows"][0];
+    for (name, x) in [
+        ("median_seconds", 0.1),
+        ("p10_seconds", 0.05),
+        ("p90_seconds", 0.4),
+        ("cpu_seconds", 0.2),
+        ("cpu_p10_seconds", 0.19),
+        ("cpu_p90_seconds", 0.21),
+    ] {
+        row[name] = json!(x);
+    }
+    row["flags"] = json!(["outliers by CPU time"]);
+    let text = markdown(&value).expect("tables");
+    assert!(text.contains("| time | p10 to p90 | CPU time | CPU p10 to p90 | rate |"), "{text}");
+    assert!(text.contains("| 100 ms | 50.0 – 400 ms | 200 ms | 190 – 210 ms | "), "{text}");
+    assert!(text.contains("FLOP/CPU s | ") && text.contains("remarks on runs are by CPU time"), "{text}");
+    assert!(text.contains("outliers by CPU time"), "{text}");
+    // Points of one run have no spread, the others say how many runs theirs is of.
+    assert!(text.contains("p10 to p90 of 12 runs") && text.contains("4.05 ms (3.97 – 4.17 ms)"), "{text}");
+    let page = html(&value).expect("a report");
+    check_page(&page, 2);
+    let points = page.split("<h2>All points of suites</h2>").nth(1).expect("a table of points");
+    assert!(
+        points.contains("4.05 ms<small>3.97 – 4.17 ms</small>") && points.contains("no room for &lt;x&gt;")
+    );
+    assert!(page.contains("Whiskers: p10 to p90 of the runs, as all of it by CPU time."));
+}
+
+#[test]
 fn markdown_tables_keep_their_columns() {
     for name in ["a.json", "b.json"] {
         let text = markdown(&document(name)).expect("tables");
@@ -221,12 +254,20 @@ fn what_differs_beyond_noise_is_told() {
         only_here.cells.iter().map(|c| c.verdict).collect::<Vec<_>>(),
         [Verdict::Missing, Verdict::New]
     );
-    assert_eq!(comparison.regressions(), 3);
+    let point = |series: &str, size: f64| {
+        let is_it = |l: &&Line| l.case == series && l.size.as_ref().is_some_and(|(x, _)| *x == size);
+        soft.lines.iter().find(is_it).expect("a point of both").cells[1].verdict
+    };
+    assert_eq!([1024.0, 2048.0].map(|n| point("Nyström", n)), [Verdict::Same, Verdict::Slower]);
+    assert_eq!(point("exact attention", 2048.0), Verdict::Unclear, "nobody knows how often it ran");
+    assert_eq!(point("never ran", 1024.0), Verdict::FailedInBoth);
+    assert_eq!(comparison.regressions(), 4, "three rows and a point");
     assert!(comparison.notes.iter().any(|n| n.contains("b.json") && n.contains("did not come to its end")));
     let texts = check_page(&html_comparison(&comparison), 1);
-    assert!(texts.iter().any(|t| t.contains("3 regressions beyond noise")));
+    assert!(texts.iter().any(|t| t.contains("4 regressions beyond noise")));
     let text = comparison.text();
     assert!(text.contains("SLOWER") && text.contains("FAILS NOW") && text.contains("1e18×"), "{text}");
+    assert!(text.contains("crossover: Nyström at 2 048 tokens"), "{text}");
     assert!(text.lines().all(|line| !line.starts_with("in this row")), "a failure is one line: {text}");
 }
 
@@ -266,11 +307,14 @@ fn the_command_prints_pure_json_and_fails_only_when_told_to() {
     let output = bench_compare(&["a.json", "b.json", "--json"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let value: Value = serde_json::from_slice(&output.stdout).expect("standard output is JSON");
-    assert_eq!((&value["schema"], &value["regressions"]), (&json!("wgattn-bench-comparison"), &json!(3)));
+    assert_eq!((&value["schema"], &value["regressions"]), (&json!("wgattn-bench-comparison"), &json!(4)));
     assert_eq!(value["groups"][0]["rows"][0]["cells"][1]["verdict"], "slower");
+    let points = value["groups"][0]["points"].as_array().expect("points of suites");
+    let slower = points.iter().find(|p| p["cells"][1]["verdict"] == "slower").expect("the one that is");
+    assert_eq!((&slower["series"], &slower["size"]), (&json!("Nyström"), &json!(2048.0)));
     let output = bench_compare(&["a.json", "b.json", "--fail-on-regression"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("3 regressions beyond noise"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("4 regressions beyond noise"));
     let lenient = bench_compare(&["a.json", "b.json", "--least", "70", "--json"]);
     let value: Value = serde_json::from_slice(&lenient.stdout).expect("standard output is JSON");
     assert_eq!(value["regressions"], 2, "60 % slower is not 70 %");
@@ -308,7 +352,7 @@ fn the_command_writes_a_page_and_refuses_what_is_no_benchmark() {
     let output = bench_compare(&["a.json", report.to_str().expect("UTF-8"), "--json"]);
     let value: Value =
         serde_json::from_slice(&output.stdout).expect("a report is compared like its document");
-    assert_eq!(value["regressions"], 3);
+    assert_eq!(value["regressions"], 4);
     let output = bench_compare(&["a.json", "no_such.json"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("no_such.json"), "the missing file is named");
     let output = bench_compare(&["a.json", "b.json", "--html", "a.json"]);

@@ -296,6 +296,10 @@ fn no_time(adapter: &wgpu::Adapter) -> Result<(), Failed> {
     let heard = script.heard();
     assert!(heard.len() == 1 && heard[0].contains("[matmul]") && heard[0].contains("default"), "{heard:?}");
     assert_eq!(script.runs(), 0);
+    let program = backend.prepare(&graph("matmul", "odd")).expect("it compiles");
+    assert_eq!(program.untried_steps(), 1, "a program says that its search was cut short");
+    let untuned = backend.without_tuning().prepare(&graph("matmul", "odd")).expect("it compiles");
+    assert_eq!(untuned.untried_steps(), 0);
     Ok(())
 }
 

@@ -321,6 +321,11 @@ pub trait Program: Debug + Send {
         0
     }
 
+    /// How many steps run in the device's default because a search ended at its limit before they had their turn.
+    fn untried_steps(&self) -> usize {
+        0
+    }
+
     /// What it holds.
     fn memory(&self) -> Memory;
 }

@@ -1,4 +1,5 @@
-//! Benchmark documents side by side: the same row on several machines, devices or days, as ratios to the first.
+//! Benchmark documents side by side: the same row, and the same point of a suite, on several machines, devices or days, as ratios to the
+//! first.
 //!
 //! A difference counts only beyond noise ([`judge`]); what ran in one document alone, failed, became less exact, or runs other WGSL than
 //! before is told as well. Processor seconds are compared where all devices of a group compute on the CPU, clock time otherwise.
@@ -6,15 +7,16 @@
 mod json;
 mod text;
 
-use super::published::{Device, Document, Row, Times, positive};
+use super::published::{Device, Document, Point, Row, Suite, Times, positive};
 use crate::error::{Error, Result};
+use crate::numbers::grouped;
 use serde_json::Value;
 
 /// How a difference is told from noise, for readers of reports.
-pub const RULE: &str = "A row counts as slower or faster only if the intervals of both runs are apart and the medians differ by the least \
+pub const RULE: &str = "A row, or a point of a suite, counts as slower or faster only if the intervals of both runs are apart and the medians differ by the least \
     change: 5 %, or 15 % for processor seconds of devices that compute on the CPU, where two runs of one program differ as much. An \
     interval reaches from p10 to p90 of the runs, and at least three deviations (1.4826 times the median absolute deviation, where known) to both \
-    sides of the median; fewer than five runs give none, and such a row is unclear.";
+    sides of the median; fewer than five runs give none, and such a row or point is unclear.";
 
 /// Least change of a median that counts, where the device keeps its own time.
 pub const LEAST_CHANGE: f64 = 0.05;
@@ -142,9 +144,13 @@ pub struct Column {
     pub geometric_mean: Option<f64>,
     /// Rows in that mean.
     pub compared: usize,
+    /// The same of points of suites.
+    pub points_mean: Option<f64>,
+    /// Points in that mean.
+    pub points_compared: usize,
 }
 
-/// One row in one document.
+/// One row or point in one document.
 #[derive(Clone, Debug)]
 pub struct Cell {
     /// Against the first.
@@ -165,17 +171,19 @@ pub struct Cell {
     pub failure: Option<String>,
 }
 
-/// A row in all documents.
+/// A row, or a point of a suite, in all documents.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Kernel.
+    /// Kernel; of a point the suite.
     pub kernel: String,
-    /// Case of the kernel.
+    /// Case of the kernel; of a point the series.
     pub case: String,
     /// Variant asked for.
     pub variant: Option<String>,
     /// Whether its tiles were searched for.
     pub tuned: bool,
+    /// The size of a point and what it counts; `None` of a row.
+    pub size: Option<(f64, String)>,
     /// One per column of the group.
     pub cells: Vec<Cell>,
 }
@@ -189,7 +197,7 @@ pub struct Group {
     pub by_cpu: bool,
     /// The least change that counts.
     pub least: f64,
-    /// Rows of the first, then those that only others have.
+    /// Rows of the first, then those that only others have; then points of suites, likewise.
     pub lines: Vec<Line>,
     /// Kernels whose WGSL is not the same in all columns.
     pub changed_kernels: Vec<String>,
@@ -205,26 +213,100 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Rows that are worse than in the first document beyond doubt.
+    /// Rows and points that are worse than in the first document beyond doubt.
     pub fn regressions(&self) -> usize {
         let cells = self.groups.iter().flat_map(|g| &g.lines).flat_map(|l| &l.cells);
         cells.filter(|c| c.verdict.is_regression()).count()
     }
 }
 
-/// What tells rows apart: kernel, case, variant asked for, tuned, and the how-manieth of these it is.
-type Key<'a> = (&'a str, &'a str, Option<&'a str>, bool, usize);
+/// What tells rows and points apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key<'a> {
+    /// Kernel, or suite.
+    kernel: &'a str,
+    /// Case, or series.
+    case: &'a str,
+    variant: Option<&'a str>,
+    tuned: bool,
+    /// Bits of a point's size.
+    size: Option<u64>,
+    /// The how-manieth of these it is.
+    count: usize,
+}
 
-fn keyed(device: &Device) -> Vec<(Key<'_>, &Row)> {
-    let mut keyed: Vec<(Key<'_>, &Row)> = Vec::new();
-    let mut seen = std::collections::HashMap::new();
-    for row in &device.rows {
-        let same = (row.kernel.as_str(), row.case.as_str(), row.asked_variant.as_deref(), row.tuned);
-        let count = seen.entry(same).or_insert(0_usize);
-        keyed.push(((same.0, same.1, same.2, same.3, *count), row));
-        *count += 1;
+/// What is compared of a row or a point.
+#[derive(Clone, Copy, Debug)]
+struct Entry<'a> {
+    time: Times,
+    cpu: Times,
+    samples: Option<f64>,
+    max_error: Option<f64>,
+    tolerance: Option<f64>,
+    failure: Option<&'a String>,
+    /// What the size of a point counts.
+    unit: &'a str,
+}
+
+impl<'a> Entry<'a> {
+    fn of_row(row: &'a Row) -> Self {
+        Self {
+            time: row.time,
+            cpu: row.cpu,
+            samples: row.samples,
+            max_error: row.max_error,
+            tolerance: row.tolerance,
+            failure: row.failure.as_ref(),
+            unit: "",
+        }
     }
-    keyed
+
+    fn of_point(suite: &'a Suite, point: &'a Point) -> Self {
+        Self {
+            time: point.times(false),
+            cpu: point.times(true),
+            samples: point.samples,
+            max_error: point.max_error,
+            tolerance: None,
+            failure: point.failure.as_ref(),
+            unit: &suite.x,
+        }
+    }
+
+    /// Whether the error is above the tolerance. A point with such an error failed.
+    fn is_wrong(&self) -> bool {
+        matches!((self.max_error, self.tolerance), (Some(error), Some(tolerance)) if error > tolerance)
+    }
+}
+
+fn keyed(device: &Device) -> Vec<(Key<'_>, Entry<'_>)> {
+    let of_rows = device.rows.iter().map(|row| {
+        let key = Key {
+            kernel: &row.kernel,
+            case: &row.case,
+            variant: row.asked_variant.as_deref(),
+            tuned: row.tuned,
+            size: None,
+            count: 0,
+        };
+        (key, Entry::of_row(row))
+    });
+    let points = device.suites.iter().flat_map(|suite| {
+        let points = suite.series.iter().flat_map(|series| series.points.iter().map(move |p| (series, p)));
+        // What was not run is as good as not there.
+        points.filter(|(_, point)| point.skipped.is_none()).filter_map(move |(series, point)| {
+            let (kernel, case, size) = (suite.name.as_str(), series.name.as_str(), Some(point.x?.to_bits()));
+            let key = Key { kernel, case, variant: None, tuned: false, size, count: 0 };
+            Some((key, Entry::of_point(suite, point)))
+        })
+    });
+    let mut seen = std::collections::HashMap::new();
+    let numbered = of_rows.chain(points).map(|(key, entry)| {
+        let count = seen.entry(key).or_insert(0_usize);
+        *count += 1;
+        (Key { count: *count - 1, ..key }, entry)
+    });
+    numbered.collect()
 }
 
 /// Documents side by side. Two or more: every device of the first with its counterpart in the others. One: its devices with each
@@ -284,6 +366,8 @@ fn column(label: String, document: &Document, device: &Device) -> Column {
         device: Device { rows: Vec::new(), suites: Vec::new(), ..device.clone() },
         geometric_mean: None,
         compared: 0,
+        points_mean: None,
+        points_compared: 0,
     }
 }
 
@@ -381,7 +465,7 @@ fn pair(first: &[Device], other: &[Device]) -> (Vec<Option<usize>>, bool) {
 fn group(members: Vec<(String, &Document, &Device)>, options: Options) -> Group {
     let by_cpu = members.iter().all(|(_, _, device)| device.computes_on_cpu());
     let least = options.least.unwrap_or(if by_cpu { LEAST_CPU_CHANGE } else { LEAST_CHANGE });
-    let rows: Vec<Vec<(Key<'_>, &Row)>> = members.iter().map(|(_, _, device)| keyed(device)).collect();
+    let rows: Vec<Vec<(Key<'_>, Entry<'_>)>> = members.iter().map(|(_, _, device)| keyed(device)).collect();
     let mut keys: Vec<Key<'_>> = Vec::new();
     let mut known = std::collections::HashSet::new();
     for (key, _) in rows.iter().flatten() {
@@ -389,7 +473,8 @@ fn group(members: Vec<(String, &Document, &Device)>, options: Options) -> Group 
             keys.push(*key);
         }
     }
-    let tables: Vec<std::collections::HashMap<Key<'_>, &Row>> =
+    keys.sort_by_key(|key| key.size.is_some());
+    let tables: Vec<std::collections::HashMap<Key<'_>, Entry<'_>>> =
         rows.into_iter().map(|rows| rows.into_iter().collect()).collect();
     let hash = |member: usize, kernel: &str| members[member].1.kernels.get(kernel);
     let changed = |member: usize, kernel: &str| match (hash(0, kernel), hash(member, kernel)) {
@@ -397,35 +482,38 @@ fn group(members: Vec<(String, &Document, &Device)>, options: Options) -> Group 
         _ => false,
     };
     let line = |key: &Key<'_>| {
-        let first = tables[0].get(key).copied();
+        let first = tables[0].get(key);
         let cells = tables.iter().enumerate().map(|(member, table)| {
-            let mut cell = cell(first, table.get(key).copied(), by_cpu, least);
-            cell.kernel_changed = changed(member, key.0);
+            let mut cell = cell(first, table.get(key), by_cpu, least);
+            cell.kernel_changed = key.size.is_none() && changed(member, key.kernel);
             if member == 0 && cell.verdict != Verdict::Missing {
                 cell.verdict = Verdict::First;
             }
             cell
         });
+        let cells = cells.collect();
+        let unit = tables.iter().find_map(|table| table.get(key)).map_or("", |entry| entry.unit);
         Line {
-            kernel: key.0.into(),
-            case: key.1.into(),
-            variant: key.2.map(Into::into),
-            tuned: key.3,
-            cells: cells.collect(),
+            kernel: key.kernel.into(),
+            case: key.case.into(),
+            variant: key.variant.map(Into::into),
+            tuned: key.tuned,
+            size: key.size.map(|bits| (f64::from_bits(bits), unit.into())),
+            cells,
         }
     };
     let lines: Vec<Line> = keys.iter().map(line).collect();
     let mut columns: Vec<Column> =
         members.iter().map(|(label, document, device)| column(label.clone(), document, device)).collect();
     for (at, column) in columns.iter_mut().enumerate() {
-        let logs: Vec<f64> = lines
-            .iter()
-            .filter_map(|l| positive(l.cells[at].ratio).filter(|_| l.counts(at)))
-            .map(f64::ln)
-            .collect();
-        column.compared = logs.len();
-        column.geometric_mean =
-            (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp());
+        let mean = |points: bool| {
+            let lines = lines.iter().filter(|l| l.size.is_some() == points && l.counts(at));
+            let logs: Vec<f64> = lines.filter_map(|l| positive(l.cells[at].ratio)).map(f64::ln).collect();
+            let mean = (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp());
+            (mean, logs.len())
+        };
+        (column.geometric_mean, column.compared) = mean(false);
+        (column.points_mean, column.points_compared) = mean(true);
     }
     let mut changed_kernels: Vec<String> =
         lines.iter().filter(|l| l.cells.iter().any(|c| c.kernel_changed)).map(|l| l.kernel.clone()).collect();
@@ -440,8 +528,11 @@ impl Line {
         ![0, at].iter().any(|at| self.cells[*at].wrong)
     }
 
-    /// What people call it: `matmul/512x512x512 (tile64, tuned)`.
+    /// What people call it: `matmul/512x512x512 (tile64, tuned)`, `crossover: exact attention at 1 024 tokens`.
     pub fn name(&self) -> String {
+        if let Some((size, unit)) = &self.size {
+            return format!("{}: {} at {} {unit}", self.kernel, self.case, grouped(*size));
+        }
         let marks = self.variant.iter().cloned().chain(self.tuned.then(|| "tuned".into()));
         let marks: Vec<String> = marks.collect();
         let marks = if marks.is_empty() { String::new() } else { format!(" ({})", marks.join(", ")) };
@@ -449,10 +540,10 @@ impl Line {
     }
 }
 
-fn cell(first: Option<&Row>, other: Option<&Row>, by_cpu: bool, least: f64) -> Cell {
+fn cell(first: Option<&Entry<'_>>, other: Option<&Entry<'_>>, by_cpu: bool, least: f64) -> Cell {
     // Processor seconds of one and clock time of the other are never compared.
     let both_by_cpu = by_cpu && [first, other].iter().flatten().all(|row| row.cpu.median.is_some());
-    let time_of = |row: &Row| {
+    let time_of = |row: &Entry<'_>| {
         let times = if both_by_cpu { row.cpu } else { row.time };
         Spread::of(times, row.samples).filter(|_| row.failure.is_none())
     };
@@ -462,10 +553,10 @@ fn cell(first: Option<&Row>, other: Option<&Row>, by_cpu: bool, least: f64) -> C
         time,
         ratio: None,
         max_error: other.and_then(|row| row.max_error),
-        wrong: other.is_some_and(Row::is_wrong),
+        wrong: other.is_some_and(Entry::is_wrong),
         error_grew: false,
         kernel_changed: false,
-        failure: other.and_then(|row| row.failure.clone()),
+        failure: other.and_then(|row| row.failure.cloned()),
     };
     let Some(row) = other else { return cell };
     let Some(first) = first else {
@@ -487,7 +578,7 @@ fn cell(first: Option<&Row>, other: Option<&Row>, by_cpu: bool, least: f64) -> C
 }
 
 /// Whether an error is more than twice what it was, and more than rounding.
-fn grew(before: Option<f64>, row: &Row) -> bool {
+fn grew(before: Option<f64>, row: &Entry<'_>) -> bool {
     let floor = row.tolerance.map_or(ROUNDING, |t| 0.1 * t);
     matches!((before, row.max_error), (Some(a), Some(b)) if b > 2.0 * a && b > floor)
 }
@@ -629,5 +720,59 @@ mod tests {
             message.to_string().contains("this run") && message.to_string().contains("a.json"),
             "{message}"
         );
+    }
+
+    fn of_points(points: &[Value]) -> Value {
+        let suite = json!({
+            "name": "crossover", "title": "t", "x": "tokens", "y": "seconds",
+            "series": [{ "name": "exact attention", "points": points }],
+        });
+        let device =
+            json!({ "name": "card", "backend": "vulkan", "type": "discrete", "rows": [], "suites": [suite] });
+        json!({ "schema": "wgattn-bench", "version": 1, "complete": true, "devices": [device] })
+    }
+
+    #[test]
+    fn points_of_suites_are_compared_like_rows() {
+        let point = |x: u32, y: f64, runs: u32| json!({ "x": x, "y": y, "y_p10": 0.99 * y, "y_p90": 1.01 * y, "samples": runs, "max_error": 1e-7 });
+        let failed = |x: u32| json!({ "x": x, "failure": "no room" });
+        let skipped = |x: u32| json!({ "x": x, "skipped": "too long" });
+        let first = of_points(&[
+            point(1024, 1.0, 10),
+            point(2048, 2.0, 10),
+            point(4096, 4.0, 1),
+            point(8192, 8.0, 9),
+        ]);
+        let other =
+            of_points(&[point(1024, 1.0, 10), point(2048, 3.0, 10), point(4096, 8.0, 1), skipped(8192)]);
+        let (cell, all) = second_cell(first.clone(), other);
+        let lines = &all.groups[0].lines;
+        assert_eq!((cell.verdict, lines.len()), (Verdict::Same, 4));
+        assert_eq!(lines[1].name(), "crossover: exact attention at 2\u{2009}048 tokens");
+        let verdicts: Vec<Verdict> = lines.iter().map(|l| l.cells[1].verdict).collect();
+        assert_eq!(verdicts, [Verdict::Same, Verdict::Slower, Verdict::Unclear, Verdict::Missing]);
+        assert_eq!((all.regressions(), all.groups[0].columns[1].compared), (1, 0));
+        let column = &all.groups[0].columns[1];
+        assert_eq!(column.points_compared, 3);
+        assert!(column.points_mean.is_some_and(|m| (m - 3.0_f64.cbrt()).abs() < 1e-9), "{column:?}");
+        let (json, text) = (all.json(), all.text());
+        assert_eq!(json["groups"][0]["rows"], json!([]));
+        let told = &json["groups"][0]["points"][1];
+        assert_eq!((&told["suite"], &told["series"]), (&json!("crossover"), &json!("exact attention")));
+        assert_eq!((&told["size"], &told["cells"][1]["verdict"]), (&json!(2048.0), &json!("slower")));
+        assert!(text.contains("SLOWER") && text.contains("of 3 points 1.44×"), "{text}");
+        let (cell, all) = second_cell(first, of_points(&[failed(1024)]));
+        assert_eq!((cell.verdict, all.regressions()), (Verdict::Failed, 1));
+    }
+
+    #[test]
+    fn a_point_and_a_row_of_one_name_are_not_mixed_up() {
+        let mut value = of_points(&[json!({ "x": 64, "y": 1.0 })]);
+        value["devices"][0]["suites"][0]["name"] = json!("matmul");
+        value["devices"][0]["suites"][0]["series"][0]["name"] = json!("x");
+        value["devices"][0]["rows"] = json!([row(9.0, 1e-7, None)]);
+        let (_, all) = second_cell(value.clone(), value);
+        let names: Vec<String> = all.groups[0].lines.iter().map(Line::name).collect();
+        assert_eq!(names, ["matmul/x", "matmul: x at 64 tokens"]);
     }
 }

@@ -7,10 +7,10 @@ use super::peaks::Peaks;
 use super::plan::hashes;
 use super::published::Suite;
 use super::report::{FIELDS, Row};
-use super::suites::Kind;
+use super::suites::{self, Kind};
 use super::system::{System, commit, date};
 use crate::backend::device::Facts;
-use crate::backend::{DeviceInfo, Tuning};
+use crate::backend::{DeviceInfo, DeviceKind, Tuning};
 use crate::kernel::Caps;
 use serde_json::{Value, json};
 
@@ -153,21 +153,29 @@ impl Document {
         })
     }
 
-    /// All rows as CSV with the names of the fields first: what tells devices apart, then the row.
+    /// All rows and all points of suites as one CSV table, the names of the columns first, also where there are none yet: what tells devices
+    /// apart, what the line is (`row` or `point`), what rows have, and what only points have. Times and errors of both stand in the same
+    /// columns.
     pub fn csv(&self) -> String {
         const OF_DEVICE: [&str; 6] = ["name", "backend", "type", "driver", "pci", "bus"];
-        let mut text = String::new();
+        let line = |cells: &mut dyn Iterator<Item = String>| cells.collect::<Vec<_>>().join(",") + "\n";
+        let of_device = OF_DEVICE.iter().map(|name| format!("device_{name}"));
+        let rest = std::iter::once("kind").chain(FIELDS).chain(suites::OF_POINT);
+        let mut text = line(&mut of_device.chain(rest.map(String::from)));
         for device in &self.devices {
             let about = device.json();
-            for (_, row) in &device.rows {
-                let row = row.json(&device.peaks);
-                if text.is_empty() {
-                    let of_device = OF_DEVICE.iter().map(|name| format!("device_{name}"));
-                    text = of_device.chain(FIELDS.map(String::from)).collect::<Vec<_>>().join(",") + "\n";
-                }
+            let mut add = |kind: &str, of: &Value| {
                 let of_device = OF_DEVICE.iter().map(|name| quoted(&about[*name]));
-                text += &of_device.chain(FIELDS.map(|name| quoted(&row[name]))).collect::<Vec<_>>().join(",");
-                text.push('\n');
+                let rest = FIELDS.iter().chain(&suites::OF_POINT).map(|name| quoted(&of[*name]));
+                text += &line(&mut of_device.chain([kind.into()]).chain(rest));
+            };
+            device.rows.iter().for_each(|(_, row)| add("row", &row.json(&device.peaks)));
+            let on_cpu = device.info.kind >= DeviceKind::Software;
+            for suite in &device.suites {
+                for (series, point) in suite.series.iter().flat_map(|s| s.points.iter().map(move |p| (s, p)))
+                {
+                    add("point", &suites::cells(on_cpu, suite, &series.name, point));
+                }
             }
         }
         text
@@ -186,6 +194,7 @@ fn quoted(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::published::{Point, Series};
     use super::super::report::tests::row;
     use super::*;
     use crate::backend::{Backend as _, cpu::CpuBackend};
@@ -237,5 +246,66 @@ mod tests {
         );
         assert!(lines[1].contains("\"a, \"\"b\"\"\""), "{}", lines[1]);
         assert!(lines[2].contains("no room"), "{}", lines[2]);
+    }
+
+    /// The cells of a line of CSV by the names of its columns.
+    fn by_name(text: &str, line: usize) -> std::collections::BTreeMap<String, String> {
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let names = reader.headers().expect("names first").clone();
+        let record = reader.records().nth(line).expect("so many lines").expect("as many cells as names");
+        names.iter().zip(&record).map(|(name, cell)| (name.into(), cell.into())).collect()
+    }
+
+    #[test]
+    fn csv_has_its_names_before_anything_was_measured_and_points_of_suites_beside_rows() {
+        let mut document = document();
+        let names = document.csv().lines().next().map(String::from);
+        let nothing = Document { devices: Vec::new(), ..document.clone() };
+        assert_eq!(nothing.csv().lines().map(String::from).collect::<Vec<_>>(), Vec::from_iter(names));
+        let numbers = [("dispatches", 3.0), ("compile_seconds", 0.5)].map(|(name, x)| (name.to_string(), x));
+        let good = Point {
+            x: Some(1024.0),
+            y: Some(0.25),
+            y_ends: Some((0.125, 0.5)),
+            cpu: Some(0.5),
+            samples: Some(10.0),
+            flags: vec!["software".into(), "half tuned".into()],
+            numbers: numbers.into(),
+            ..Point::default()
+        };
+        let skipped = Point { x: Some(2048.0), skipped: Some("too long, by far".into()), ..Point::default() };
+        document.devices[0].suites = vec![Suite {
+            name: "frame".into(),
+            title: "A frame".into(),
+            x: "tokens".into(),
+            y: "seconds".into(),
+            series: vec![Series { name: "back, to the host".into(), points: vec![good, skipped] }],
+        }];
+        let text = document.csv();
+        assert_eq!(text.lines().count(), 5, "{text}");
+        let (row, point, skipped) = (by_name(&text, 0), by_name(&text, 2), by_name(&text, 3));
+        assert_eq!(
+            (&*row["kind"], &*row["kernel"], &*row["median_seconds"], &*row["suite"]),
+            ("row", "matmul", "0.5", "")
+        );
+        for (name, cell) in [
+            ("kind", "point"),
+            ("kernel", ""),
+            ("suite", "frame"),
+            ("series", "back, to the host"),
+            ("size", "1024.0"),
+            ("size_of", "tokens"),
+            ("median_seconds", "0.25"),
+            ("p10_seconds", "0.125"),
+            ("cpu_seconds", "0.5"),
+            ("judged_by", "CPU time"),
+            ("samples", "10.0"),
+            ("compile_seconds", "0.5"),
+            ("flags", "software + half tuned"),
+            ("numbers", "dispatches=3"),
+        ] {
+            assert_eq!(point[name], cell, "{name}");
+        }
+        assert_eq!((&*skipped["skipped"], &*skipped["median_seconds"]), ("too long, by far", ""));
     }
 }

@@ -38,6 +38,7 @@ pub fn html(document: &Value) -> Result<String> {
     body += &figures(&document);
     body += &rows::side_by_side(&document);
     body += &rows::table(&document);
+    body += &rows::points(&document);
     body += &system::peaks(&document);
     body += &method(&document);
     body += &system::kernels(&document);
@@ -261,10 +262,10 @@ fn method(document: &Document) -> String {
     let sources = if sources.is_empty() { NONE.into() } else { sources.join("; ") };
     format!(
         "<h2>How these numbers were obtained</h2>\n<dl class=\"facts\">{facts}</dl>\n<p>Every row is run until both least numbers are \
-        reached, after a run that is not timed, in an order drawn at random. Times are medians with p10 and p90 of the runs. Times come \
-        from: {}.{}</p>\n<p>Every result is compared with an f64 computation of the same inputs; the error is the largest difference \
+        reached, after a run that is not timed, in an order drawn at random. Times are medians with p10 and p90 of the runs by the same clock. \
+        Times come from: {}.{}</p>\n<p>Every result is compared with an f64 computation of the same inputs; the error is the largest difference \
         relative to the largest value. The bound of a row is the least time that this device could take for the arithmetic, exponentials, \
-        loads by path, stores and memory traffic of the kernel's own tile, at the peaks measured in the same run; the share is bound over \
+        loads by path, stores, memory traffic and launches of the kernel's own tile, at the peaks measured in the same run; the share is bound over \
         time. The score is the geometric mean of reference time over time on a fixed set of rows: 2 is twice as fast as the reference. A \
         row that fails is listed with its reason, and what could not be measured is a dash, never a zero.</p>\n",
         escaped(&sources),

@@ -1,10 +1,11 @@
 //! The report of a benchmark as Markdown tables, for an issue or a README.
 
 use super::html::{ROOFS, counts, mean_share};
-use super::published::{Device, Document, Point, Row, Suite};
+use super::published::{Device, Document, Point, Row, Suite, Times};
 use super::suites;
 use super::units::{
-    LONGEST, between, error, memory, moment, or_dash, prefixed, score, share, shortened, time, work_rate,
+    LONGEST, between, error, memory, moment, or_dash, prefixed, score, share, shortened, time, with_ends,
+    work_rate,
 };
 use crate::error::Result;
 use crate::numbers::grouped;
@@ -131,32 +132,56 @@ fn peaks(devices: &[Device]) -> String {
 
 fn rows(device: &Device, several: bool) -> String {
     let cpu = device.computes_on_cpu();
-    let mut head = vec!["kernel", "case", "time"];
+    let mut head = vec!["kernel", "case", "time", "p10 to p90"];
     if cpu {
-        head.push("CPU time");
+        head.extend(["CPU time", "CPU p10 to p90"]);
     }
-    head.extend(["p10 to p90", "rate", "of the bound", "error", "remarks"]);
+    head.extend(["rate", "of the bound", "error", "remarks"]);
     let body: Vec<Vec<String>> = device.rows.iter().map(|row| line(device, row, cpu)).collect();
-    let words = if cpu { " Rates and shares by CPU seconds." } else { "" };
+    let note = clocks(device, cpu).map_or_else(String::new, |note| format!("\n\n{}", plain(&note)));
     let title = if several {
         format!("### {} ({})\n\n", plain(&shortened(&device.name, LONGEST)), plain(&device.backend))
     } else {
         String::new()
     };
-    let note = if words.is_empty() { String::new() } else { format!("\n\n{}", words.trim()) };
     let head: Vec<String> = head.into_iter().map(Into::into).collect();
     format!("{title}{}{note}", table(&head, 2, &body))
 }
 
+/// Where the times of a table come from, and which of them rates, shares and remarks go by; nothing without any time.
+fn clocks(device: &Device, cpu: bool) -> Option<String> {
+    let mut sources: Vec<(&str, usize)> = Vec::new();
+    for source in device.rows.iter().filter_map(|row| row.source.as_deref()) {
+        match sources.iter_mut().find(|(name, _)| *name == source) {
+            Some((_, count)) => *count += 1,
+            None => sources.push((source, 1)),
+        }
+    }
+    let several = sources.len() > 1;
+    let told = sources.iter().map(|(name, count)| match several {
+        true => format!("{name} ({})", counted(*count, "row", "rows")),
+        false => (*name).to_string(),
+    });
+    let told: Vec<String> = told.collect();
+    let judged = if cpu { " Rates, shares of the bound and remarks on runs are by CPU time." } else { "" };
+    (!told.is_empty()).then(|| format!("Time is by {}.{judged}", told.join(", ")))
+}
+
 fn line(device: &Device, row: &Row, cpu: bool) -> Vec<String> {
     let judged = device.judged(row);
-    let mut cells = vec![row.kernel.clone(), row.case.clone(), time(row.time.median)];
+    let mut cells = vec![row.kernel.clone(), row.case.clone()];
+    // Quantiles beside the time that they belong to.
+    let mut put = |times: &Times| {
+        let ends = times.p10.zip(times.p90);
+        cells.extend([time(times.median), ends.map_or_else(|| time(None), |(a, b)| between(a, b))]);
+    };
+    put(&row.time);
     if cpu {
-        cells.push(time(row.cpu.median));
+        put(&row.cpu);
     }
-    cells.push(judged.p10.zip(judged.p90).map_or_else(|| time(None), |(a, b)| between(a, b)));
     let rate = work_rate(row.flop, row.bytes, judged.median);
-    cells.push(rate.map_or_else(|| time(None), |(rate, what)| prefixed(rate, what)));
+    let per = |what: &str| if judged == row.time { what.into() } else { what.replace("/s", "/CPU s") };
+    cells.push(rate.map_or_else(|| time(None), |(rate, what)| prefixed(rate, &per(what))));
     let by = row
         .bound_by
         .as_ref()
@@ -173,6 +198,14 @@ fn line(device: &Device, row: &Row, cpu: bool) -> Vec<String> {
     cells
 }
 
+/// What brackets in a suite's table mean, and how many runs stand behind its times; nothing where all were timed once.
+fn spread_note(suite: &Suite) -> Option<String> {
+    let runs = suite.series.iter().flat_map(|s| &s.points).filter_map(|p| p.samples);
+    let (least, most) = runs.fold((f64::INFINITY, 0.0_f64), |(a, b), n| (a.min(n), b.max(n)));
+    let runs = if least < most { format!("{least:.0} to {most:.0}") } else { format!("{most:.0}") };
+    (most > 1.0).then(|| format!("in brackets p10 to p90 of {runs} runs"))
+}
+
 /// Sizes down, series across; below it what it shows, the errors, and what was not run or went wrong.
 fn suite(device: &Device, suite: &Suite, several: bool) -> String {
     let cpu = suites::by_cpu(device.computes_on_cpu(), suite);
@@ -186,7 +219,7 @@ fn suite(device: &Device, suite: &Suite, several: bool) -> String {
     let cell = |points: &[Point], x: f64| match points.iter().find(|p| p.x == Some(x)) {
         Some(p) if p.failure.is_some() => "FAILED".into(),
         Some(p) if p.skipped.is_some() => "not run".into(),
-        Some(p) => time(if cpu { p.cpu } else { p.y }),
+        Some(p) => with_ends(p.times(cpu)),
         None => String::new(),
     };
     let line = |x: &f64| {
@@ -199,7 +232,8 @@ fn suite(device: &Device, suite: &Suite, several: bool) -> String {
     } else {
         String::new()
     };
-    let mut notes = suites::findings(device.computes_on_cpu(), suite);
+    let mut notes: Vec<String> = spread_note(suite).into_iter().collect();
+    notes.extend(suites::findings(device.computes_on_cpu(), suite));
     for series in &suite.series {
         let worst = series.points.iter().filter_map(|p| p.max_error).reduce(f64::max);
         notes.extend(worst.map(|x| format!("{}: error at most {}", series.name, error(Some(x)))));

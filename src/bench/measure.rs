@@ -1,7 +1,7 @@
 //! One case on one device: compile, warm up, repeat, compare.
 
 use super::expected::{Check, Checked, Expected, Found, wrong};
-use super::flags::{self, Flag};
+use super::flags::{self, Clock, Flag};
 use super::stats::Summary;
 use crate::backend::{Backend, Burst, DeviceKind, Program, Stopwatch, TimingSource};
 use crate::error::Result;
@@ -122,6 +122,24 @@ impl Measured {
     pub fn time(&self) -> Summary {
         self.cpu_seconds.unwrap_or(self.seconds)
     }
+
+    /// The clock of `seconds`.
+    pub fn clock(&self) -> Clock {
+        clock_of(self.source)
+    }
+
+    /// The clock of the time to judge by.
+    pub fn judged_by(&self) -> Clock {
+        if self.cpu_seconds.is_some() { Clock::Cpu } else { self.clock() }
+    }
+}
+
+/// The clock that a source of times is.
+fn clock_of(source: TimingSource) -> Clock {
+    match source {
+        TimingSource::Timestamp => Clock::Device,
+        TimingSource::Wall => Clock::Wall,
+    }
 }
 
 /// Times one case.
@@ -177,7 +195,9 @@ pub fn measure_with<E: std::borrow::Borrow<Expected>>(
     warn(kind != DeviceKind::Reference && source == TimingSource::Wall, Flag::NoTimestamps);
     warn(!seconds.is_measurable(), Flag::BelowResolution);
     warn(exceeded, Flag::LongDispatch);
-    flags.extend(flags::of_times(if computes_on_cpu { &cpu } else { &times }));
+    warn(program.untried_steps() > 0, Flag::HalfTuned);
+    let (clock, judged) = if computes_on_cpu { (Clock::Cpu, &cpu) } else { (clock_of(source), &times) };
+    flags.extend(flags::of_times(judged, clock));
     Ok(Measured {
         variants,
         tuned,

@@ -32,7 +32,7 @@ pub use markdown::markdown;
 mod system;
 
 pub use expected::{Check, Checked, Expected, Found, Truths};
-pub use flags::Flag;
+pub use flags::{Clock, Flag};
 pub use masked::{LARGE, MaskedPoint, fourier_slope};
 pub use measure::{Measured, Options, StepWork, Words, measure, measure_with};
 pub use operators::{OperatorPoint, Timed, product};

@@ -166,6 +166,8 @@ pub enum Limit {
     Memory,
     /// Bytes that are copied into textures.
     Copies,
+    /// Getting its dispatches under way.
+    Launch,
 }
 
 impl std::fmt::Display for Limit {
@@ -176,6 +178,7 @@ impl std::fmt::Display for Limit {
             Self::Stores => "stores",
             Self::Memory => "memory",
             Self::Copies => "copies",
+            Self::Launch => "launch",
         })
     }
 }
@@ -189,6 +192,11 @@ pub struct Bound {
     pub limit: Limit,
 }
 
+/// Seconds for which a probe runs, and how often it runs at least: however long rows are, a roof is the best run, and the best of a few is
+/// the best of many but for a few percent.
+const PROBE_SECONDS: f64 = 0.1;
+const PROBE_RUNS: usize = 5;
+
 /// Rows of a probe that are compared with the reference.
 const CHECKED_ROWS: u32 = 64;
 
@@ -200,13 +208,18 @@ const STAGED: [u32; 4] = [1 << 19, 1 << 20, 1 << 22, 1 << 24];
 impl Peaks {
     /// The least time of steps one after another, each bound by its arithmetic, its loads by their paths and its stores, of which a device
     /// hides the shorter ones behind the longest as far as its overlap goes; or by memory, where that takes longer; and each after its
-    /// copies into textures and launched as often as it is dispatched. `None` where a roof is missing.
+    /// copies into textures and launched as often as it is dispatched. What takes most of it all, copies and launches included, is the
+    /// limit. `None` where a roof is missing.
     pub fn bound(&self, steps: &[StepWork], by_cpu: bool) -> Option<Bound> {
         let time = |peak: Peak, work: f64| -> Option<f64> {
             let roof = if by_cpu { peak.per_cpu_second } else { peak.per_second };
             if work == 0.0 { Some(0.0) } else { rate(work, roof?) }
         };
         let mut totals: Vec<(Limit, f64)> = Vec::new();
+        let mut add = |limit: Limit, seconds: f64| match totals.iter_mut().find(|(kind, _)| *kind == limit) {
+            Some((_, total)) => *total += seconds,
+            None => totals.push((limit, seconds)),
+        };
         for StepWork { cost, words, copied_bytes, copy_bytes, dispatches } in steps {
             let paths = [
                 (self.loads.storage, words.storage),
@@ -229,30 +242,28 @@ impl Peaks {
             if memory > seconds {
                 (limit, seconds) = (Limit::Memory, memory);
             }
-            let copies = match *copied_bytes {
-                0.0 => 0.0,
-                bytes => time(self.copies.roof_or_smallest(*copy_bytes)?, bytes)?,
-            };
-            if copies > seconds {
-                limit = Limit::Copies;
-            }
             // A step waits for the one before it, and a dispatch for its copies, so these come on top.
-            seconds += copies + dispatches * self.overheads.dispatch_seconds.unwrap_or(0.0);
-            match totals.iter_mut().find(|(kind, _)| *kind == limit) {
-                Some((_, total)) => *total += seconds,
-                None => totals.push((limit, seconds)),
+            if *copied_bytes > 0.0 {
+                add(Limit::Copies, time(self.copies.roof_or_smallest(*copy_bytes)?, *copied_bytes)?);
             }
+            add(Limit::Launch, dispatches * self.overheads.dispatch_seconds.unwrap_or(0.0));
+            add(limit, seconds);
+        }
+        if steps.is_empty() {
+            return None;
         }
         let seconds = totals.iter().map(|(_, time)| time).sum();
         let (limit, _) = totals.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
         Some(Bound { seconds, limit })
     }
 
-    /// Runs the probes. `progress` is told what comes next.
+    /// Runs the probes, each for a time of its own: of the options only those count that say how long a dispatch may take. `progress` is
+    /// told what comes next.
     ///
     /// Errors: as [`measure_with`].
     pub fn of(backend: &dyn Backend, options: Options, progress: &mut dyn FnMut(&str)) -> Result<Self> {
-        progress("roofline: overheads");
+        let options = probing(options);
+        progress("overheads");
         let overheads = Overheads::of(backend, options)?;
         let mut probes = Probes { backend, options, progress };
         let storage: fn(&Measured) -> f64 = |m| m.loaded().storage;
@@ -313,7 +324,7 @@ impl Probes<'_> {
         let Some(case) = spec.cases.iter().find(|c| c.bench) else { return Ok(None) };
         let at: String = sizes.iter().map(|(name, size)| format!(" {name} = {size}")).collect();
         (self.progress)(&format!(
-            "roofline: {}{}{at}",
+            "{}{}{at}",
             spec.name,
             path.map_or(String::new(), |p| format!("/{p}"))
         ));
@@ -389,6 +400,11 @@ fn best(measured: &Measured, work: f64, less: f64) -> Peak {
         per_second: rate(work, measured.seconds.min - less),
         per_cpu_second: measured.cpu_seconds.and_then(|s| rate(work, s.min - less)),
     }
+}
+
+/// How long probes run, whatever rows do.
+fn probing(options: Options) -> Options {
+    Options { seconds: PROBE_SECONDS, runs: PROBE_RUNS, most_seconds: Some(PROBE_SECONDS), ..options }
 }
 
 /// How much of the shorter part of a mixture of multiply-adds and texels hides behind the longer one.
@@ -474,5 +490,41 @@ mod tests {
             peaks.bound(&[StepWork { cost, words: loads, ..StepWork::default() }], false).map(|b| b.seconds),
             Some(4.5)
         );
+    }
+
+    #[test]
+    fn what_takes_longer_to_launch_than_to_run_is_bound_by_its_launches() {
+        let roof = |x: f64| Peak { per_second: Some(x), per_cpu_second: None };
+        let overheads = Overheads { dispatch_seconds: Some(2.0), ..Overheads::default() };
+        let peaks = Peaks { flop: roof(100.0), stores: roof(10.0), overheads, ..Peaks::default() };
+        let step = |flop: f64, stores: f64| StepWork {
+            cost: Cost { flop, stores, ..Cost::default() },
+            dispatches: 1.0,
+            ..StepWork::default()
+        };
+        // 1 s of arithmetic and a launch of 2 s.
+        assert_eq!(
+            peaks.bound(&[step(100.0, 0.0)], false),
+            Some(Bound { seconds: 3.0, limit: Limit::Launch })
+        );
+        // Launches of all steps count together: 5 s and 3 s of work, two times 2 s.
+        let steps = [step(500.0, 0.0), step(0.0, 30.0)];
+        assert_eq!(peaks.bound(&steps, false), Some(Bound { seconds: 12.0, limit: Limit::Arithmetic }));
+        let steps = [step(300.0, 0.0), step(0.0, 30.0)];
+        assert_eq!(peaks.bound(&steps, false), Some(Bound { seconds: 10.0, limit: Limit::Launch }));
+        assert_eq!(peaks.bound(&[], false), None);
+    }
+
+    #[test]
+    fn probes_take_no_longer_for_longer_rows() {
+        let most_dispatch_seconds = Some(0.05);
+        let of =
+            |seconds, runs| probing(Options { seconds, runs, most_dispatch_seconds, ..Options::default() });
+        for (seconds, runs) in [(0.0, 1), (1.0, 10), (3600.0, 1000)] {
+            let options = of(seconds, runs);
+            assert_eq!((options.seconds, options.runs), (PROBE_SECONDS, PROBE_RUNS));
+            assert_eq!(options.most_seconds, Some(PROBE_SECONDS), "long runs end it as well");
+            assert_eq!(options.most_dispatch_seconds, most_dispatch_seconds, "no watchdog fires");
+        }
     }
 }

@@ -141,6 +141,8 @@ pub struct Row {
     pub samples: Option<f64>,
     /// Where `time` comes from.
     pub source: Option<String>,
+    /// Which clock the share, the score and the warnings go by.
+    pub judged_by: Option<String>,
     /// Seconds of compilation.
     pub compile: Option<f64>,
     /// Seconds of encoding one run.
@@ -200,10 +202,16 @@ pub struct Series {
 pub struct Point {
     /// The size.
     pub x: Option<f64>,
-    /// By the clock.
+    /// By the clock: the middle of the runs.
     pub y: Option<f64>,
-    /// By processor seconds.
+    /// A tenth of the runs took less than the first, a tenth more than the second; nothing of a single run.
+    pub y_ends: Option<(f64, f64)>,
+    /// By processor seconds: the middle of the runs.
     pub cpu: Option<f64>,
+    /// As `y_ends`.
+    pub cpu_ends: Option<(f64, f64)>,
+    /// Runs that were timed.
+    pub samples: Option<f64>,
     /// Largest error against the f64 reference.
     pub max_error: Option<f64>,
     /// Which part of the result was checked, or why none was.
@@ -216,6 +224,14 @@ pub struct Point {
     pub flags: Vec<String>,
     /// What else was counted or timed, by name with its unit: `dispatches`, `staging_bytes`, `compile_seconds`.
     pub numbers: BTreeMap<String, f64>,
+}
+
+impl Point {
+    /// The times by the clock, or by processor seconds.
+    pub fn times(&self, cpu: bool) -> Times {
+        let (median, ends) = if cpu { (self.cpu, self.cpu_ends) } else { (self.y, self.y_ends) };
+        Times { median, p10: ends.map(|e| e.0), p90: ends.map(|e| e.1), mad: None }
+    }
 }
 
 impl Device {
@@ -572,6 +588,7 @@ fn row(at: &At<'_>) -> Result<Row> {
         },
         samples: at.number("samples")?,
         source: at.text("timing_source")?,
+        judged_by: at.text("judged_by")?,
         compile: at.number("compile_seconds")?,
         encode: at.number("encode_seconds")?,
         first_run: at.number("first_run_seconds")?,
@@ -609,10 +626,15 @@ fn series(at: &At<'_>) -> Result<Series> {
                 numbers.insert(key, x);
             }
         }
+        // Where they stood before they had a name of their own.
+        let counted = ["samples", "frames"].map(|name| numbers.remove(name));
         Ok(Point {
             x: at.number("x")?,
             y: at.number("y")?,
+            y_ends: at.number("y_p10")?.zip(at.number("y_p90")?),
             cpu: at.number("cpu")?,
+            cpu_ends: at.number("cpu_p10")?.zip(at.number("cpu_p90")?),
+            samples: at.number("samples")?.or(counted[0]).or(counted[1]),
             max_error: at.number("max_error")?,
             checked: at.text("checked")?,
             failure: at.text("failure")?,

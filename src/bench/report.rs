@@ -1,10 +1,11 @@
 //! Rows and roofs of the benchmark as text and as the parts of its document. Seconds and bytes inside, formatted here.
 
-use super::flags::Flag;
+use super::flags::{Clock, Flag};
 use super::measure::{Measured, Words};
 use super::peaks::{Bound, Ladder, Peak, Peaks, Rung};
 use super::stats::{Summary, rate};
-use super::units::memory;
+use super::units::{memory, prefixed, share, spread};
+use crate::numbers::seconds;
 use serde_json::{Value, json};
 
 /// One case with what came of it.
@@ -23,7 +24,7 @@ pub struct Row {
 }
 
 /// Names of a row's fields in the order in which tables show them.
-pub(super) const FIELDS: [&str; 32] = [
+pub(super) const FIELDS: [&str; 33] = [
     "kernel",
     "case",
     "asked_variant",
@@ -36,6 +37,7 @@ pub(super) const FIELDS: [&str; 32] = [
     "mad_seconds",
     "samples",
     "timing_source",
+    "judged_by",
     "cpu_seconds",
     "cpu_p10_seconds",
     "cpu_p90_seconds",
@@ -84,11 +86,11 @@ fn ladder_json(ladder: &Ladder) -> Value {
     ladder.rungs().map(rung).collect()
 }
 
-/// `5.84 GB/s of 67 MB`, sizes with their speeds.
+/// `5.84 GB/s of 64 MiB`, sizes with their speeds.
 fn ladder_text(ladder: &Ladder) -> String {
     let rung = |r: &Rung| {
         let speed = r.peak.per_cpu_second.or(r.peak.per_second);
-        speed.map(|x| format!("{} GB/s of {}", giga(x), memory(r.bytes)))
+        speed.map(|x| format!("{} of {}", prefixed(x, "B/s"), memory(r.bytes)))
     };
     ladder.rungs().filter_map(rung).collect::<Vec<_>>().join(", ")
 }
@@ -124,23 +126,24 @@ impl Peaks {
     /// As a few lines for people.
     pub fn text(&self) -> String {
         let say = |(unit, what, peak): (&str, &str, Peak)| {
-            let by_cpu =
-                peak.per_cpu_second.map_or_else(String::new, |p| format!(" ({} per CPU second)", giga(p)));
+            let by_cpu = peak
+                .per_cpu_second
+                .map_or_else(String::new, |p| format!(" ({} per CPU second)", prefixed(p, unit)));
             let none = || format!("{unit}/s{what} too fast to see");
-            peak.per_second.map_or_else(none, |p| format!("{} {unit}/s{what}{by_cpu}", giga(p)))
+            peak.per_second.map_or_else(none, |p| format!("{}/s{what}{by_cpu}", prefixed(p, unit)))
         };
         let list =
             |peaks: &[(&str, &str, Peak)]| peaks.iter().map(|p| say(*p)).collect::<Vec<_>>().join(", ");
-        let time = |seconds: Option<f64>| seconds.map_or_else(|| "too short to see".into(), millis);
+        let time = |of: Option<f64>| of.map_or_else(|| "too short to see".into(), seconds);
         let (near, over) = (&self.loads, &self.overheads);
         let lines = [
             (
                 "arithmetic",
                 list(&[
-                    ("GFLOP", "", self.flop),
-                    ("GFLOP", " on many sums", self.many_sums),
-                    ("G|a − b|", "", self.abs_difference),
-                    ("Gexp", "", self.exp),
+                    ("FLOP", "", self.flop),
+                    ("FLOP", " on many sums", self.many_sums),
+                    ("|a − b|", "", self.abs_difference),
+                    ("exp", "", self.exp),
                 ]),
             ),
             (
@@ -148,10 +151,10 @@ impl Peaks {
                 format!(
                     "{}; {:.0} % of texels hide behind arithmetic",
                     list(&[
-                        ("Gword", " storage", near.storage),
-                        ("Gword", " uniform", near.uniform),
-                        ("Gword", " texture", near.texture),
-                        ("Gword", " workgroup", near.workgroup),
+                        ("words", " storage", near.storage),
+                        ("words", " uniform", near.uniform),
+                        ("words", " texture", near.texture),
+                        ("words", " workgroup", near.workgroup),
                     ]),
                     100.0 * self.overlap
                 ),
@@ -159,10 +162,10 @@ impl Peaks {
             (
                 "memory",
                 list(&[
-                    ("GB", " copied", self.memory.largest()),
-                    ("Gword", " stored", self.stores),
-                    ("Gword", " as vectors", self.vector_stores),
-                    ("Gword", " gathered", self.gather),
+                    ("B", " copied", self.memory.largest()),
+                    ("words", " stored", self.stores),
+                    ("words", " as vectors", self.vector_stores),
+                    ("words", " gathered", self.gather),
                 ]),
             ),
             ("copies", format!("{}; into textures {}", ladder_text(&self.memory), ladder_text(&self.copies))),
@@ -172,7 +175,7 @@ impl Peaks {
                     "one more dispatch {}, a submission {}, {}",
                     time(over.dispatch_seconds),
                     time(over.submit_seconds),
-                    list(&[("GB", " to the device", over.upload), ("GB", " back", over.readback)])
+                    list(&[("B", " to the device", over.upload), ("B", " back", over.readback)])
                 ),
             ),
         ];
@@ -190,16 +193,6 @@ impl Measured {
     /// The part of a bound that was reached.
     pub fn share(&self, bound: Bound) -> Option<f64> {
         rate(bound.seconds, self.time().median)
-    }
-}
-
-/// Billions with three digits.
-fn giga(x: f64) -> String {
-    let g = x * 1e-9;
-    match g {
-        _ if g >= 100.0 => format!("{g:.0}"),
-        _ if g >= 10.0 => format!("{g:.1}"),
-        _ => format!("{g:.3}"),
     }
 }
 
@@ -240,6 +233,7 @@ impl Row {
             "mad_seconds": of(time, |s| s.mad),
             "samples": m.map(|m| m.seconds.samples),
             "timing_source": m.map(|m| m.source.to_string()),
+            "judged_by": m.map(|m| m.judged_by().to_string()),
             "cpu_seconds": of(cpu, |s| s.median),
             "cpu_p10_seconds": of(cpu, |s| s.p10),
             "cpu_p90_seconds": of(cpu, |s| s.p90),
@@ -274,17 +268,21 @@ impl Row {
         };
         let mut parts = Vec::new();
         if m.seconds.is_measurable() {
-            parts.push(spread(m.seconds));
+            parts.push(format!("{} {}", of_runs(m.seconds), m.clock()));
         } else {
             parts.push("below timer resolution".into());
         }
-        parts.extend(m.cpu_seconds.map(|s| format!("{} CPU", millis(s.median))));
-        let work = [(m.cost.flop, "GFLOP/s"), (m.cost.exp, "Gexp/s"), (m.cost.bytes, "GB/s")];
-        let rates = work
-            .map(|(work, unit)| rate(work, m.seconds.median).map(|speed| format!("{} {unit}", giga(speed))));
-        parts.extend(rates.into_iter().flatten());
-        if let Some((bound, share)) = m.bound(peaks).and_then(|b| Some((b, m.share(b)?))) {
-            parts.push(format!("{:.0} % of the bound by {}", 100.0 * share, bound.limit));
+        let cpu = m.cpu_seconds.filter(Summary::is_measurable);
+        parts.extend(cpu.map(|s| format!("{} {}", of_runs(s), Clock::Cpu)));
+        // By the time that the share goes by too, so that both tell the same.
+        let per = if m.judged_by() == Clock::Cpu { "CPU s" } else { "s" };
+        let work = [(m.cost.flop, "FLOP"), (m.cost.exp, "exp"), (m.cost.bytes, "B")];
+        let speed = |(work, unit): (f64, &str)| {
+            Some(prefixed(rate(work, m.time().median)?, &format!("{unit}/{per}")))
+        };
+        parts.extend(work.into_iter().filter_map(speed));
+        if let Some((bound, reached)) = m.bound(peaks).and_then(|b| Some((b, m.share(b)?))) {
+            parts.push(format!("{} of the bound by {}", share(Some(reached)), bound.limit));
         }
         parts.push(match m.found {
             Some(found) => format!("error {:.1e} of at most {:.1e}", found.error, found.tolerance),
@@ -299,11 +297,11 @@ impl Row {
         let fma = |(path, words): (&str, f64)| {
             intensity(m.cost.flop, words).map(|i| format!("{i:.1} FMA per {path} word"))
         };
-        let encode = m.encode_seconds.map_or_else(String::new, |s| format!(", encode {}", millis(s)));
+        let encode = m.encode_seconds.map_or_else(String::new, |s| format!(", encode {}", seconds(s)));
         let mut second = vec![
             shortened(&m.variants),
             format!("{} runs by {}", m.seconds.samples, m.source),
-            format!("compile {}{encode}, first run {}", millis(m.compile_seconds), millis(m.first_seconds)),
+            format!("compile {}{encode}, first run {}", seconds(m.compile_seconds), seconds(m.first_seconds)),
         ];
         if m.checked != super::Checked::All {
             second.push(format!("compared: {}", m.checked));
@@ -322,18 +320,8 @@ fn shortened(variants: &[String]) -> String {
 }
 
 /// A median with how far a tenth of the runs lies below and above it, in percent.
-fn spread(s: Summary) -> String {
-    let percent = |x: f64| 100.0 * (x - s.median) / s.median;
-    format!("{} ({:+.0} … {:+.0} %)", millis(s.median), percent(s.p10), percent(s.p90))
-}
-
-fn millis(seconds: f64) -> String {
-    let ms = 1e3 * seconds;
-    match ms {
-        _ if ms >= 100.0 => format!("{ms:.0} ms"),
-        _ if ms >= 1.0 => format!("{ms:.2} ms"),
-        _ => format!("{ms:.4} ms"),
-    }
+fn of_runs(s: Summary) -> String {
+    spread(s.median, Some((s.p10, s.p90)))
 }
 
 #[cfg(test)]
@@ -417,5 +405,35 @@ pub(super) mod tests {
         assert_eq!(all, listed, "tables have all of them");
         assert!(json["median_seconds"].is_null() && json["max_error"].is_null(), "{json}");
         assert!(failed.text(&Peaks::default()).contains("FAILED: no room"));
+    }
+
+    #[test]
+    fn small_rates_keep_their_digits_and_say_their_clock() {
+        // 1 kFLOP, 8 words and a few bytes in 2 ms.
+        let small = |cpu: Option<f64>| {
+            let mut row = row(2e-3, 0.0);
+            if let Ok(m) = &mut row.outcome {
+                m.cost = Cost { flop: 1000.0, exp: 8.0, bytes: 0.5, ..Cost::default() };
+                m.cpu_seconds = cpu.and_then(|s| Summary::of(&[s; 5]));
+                m.source = TimingSource::Timestamp;
+            }
+            row
+        };
+        let text = small(None).text(&Peaks::default());
+        assert!(text.contains("2.00 ms (+0 … +0 %) device time"), "{text}");
+        assert!(
+            text.contains("500 kFLOP/s") && text.contains("4 kexp/s") && text.contains("250 B/s"),
+            "{text}"
+        );
+        // Rates go by the time that the share goes by.
+        let text = small(Some(4e-3)).text(&Peaks::default());
+        assert!(text.contains("4.00 ms (+0 … +0 %) CPU time") && text.contains("250 kFLOP/CPU s"), "{text}");
+        assert!(!text.contains("0.000"), "{text}");
+        assert_eq!(small(None).json(&Peaks::default())["judged_by"], "device time");
+        assert_eq!(small(Some(4e-3)).json(&Peaks::default())["judged_by"], "CPU time");
+        assert_eq!(row(2e-3, 0.0).json(&Peaks::default())["judged_by"], "wall clock");
+        let slow = Peak { per_second: Some(64e6), per_cpu_second: Some(0.25) };
+        let text = Peaks { gather: slow, ..Peaks::default() }.text();
+        assert!(text.contains("64 Mwords/s gathered (0.25 words per CPU second)"), "{text}");
     }
 }

@@ -13,7 +13,7 @@ use super::suites;
 use crate::backend::device::Facts;
 use crate::backend::{Backend, DeviceKind, Tuning};
 use crate::error::{Error, Result};
-use crate::words::one_line;
+use crate::words::{counted, one_line};
 use std::time::Duration;
 
 /// How often a device may be lost before its remaining rows are given up.
@@ -44,6 +44,10 @@ impl std::fmt::Debug for Candidate<'_> {
 pub trait Watcher {
     /// A device was opened, or opened again after it was lost.
     fn opened(&mut self, _backend: &dyn Backend, _again: bool) {}
+    /// The run has begun, or a further device is open: of what the document names last, nothing is measured yet.
+    fn begun(&mut self, _document: &Document) {}
+    /// A stage that takes a while begins: the roofline of a device, its rows, a suite.
+    fn stage(&mut self, _what: &str) {}
     /// What comes next.
     fn next(&mut self, _what: &str) {}
     /// Something that is no row but should be known.
@@ -146,6 +150,7 @@ pub fn run(
         || jobs.iter().any(|job| job.variant.is_some());
     let mut truths = Truths::new(asked_again);
     let mut missing = Vec::new();
+    watcher.begun(&document);
     for candidate in candidates {
         match (candidate.open)() {
             Ok((backend, facts)) => {
@@ -159,6 +164,7 @@ pub fn run(
                     suites: Vec::new(),
                     score: None,
                 });
+                watcher.begun(&document);
                 let session = Session { candidate, backend: Some(backend), losses: 0 };
                 of_device(&mut document, session, jobs, all_variants, &mut truths, watcher);
             }
@@ -181,11 +187,17 @@ fn of_device(
     watcher: &mut dyn Watcher,
 ) {
     let options = document.settings.options();
-    let Some(kind) = document.devices.last().map(|d| d.info.kind) else { return };
+    let Some((kind, name)) = document.devices.last().map(|d| (d.info.kind, d.info.name.clone())) else {
+        return;
+    };
     // The reference has no roofline worth comparing with.
     let peaks = match kind {
         DeviceKind::Reference => None,
-        _ => roofline(&mut session, options, watcher),
+        _ => {
+            let stage = format!("measuring the roofline of {name}");
+            watcher.stage(&stage);
+            roofline(&mut session, options, &stage, watcher)
+        }
     };
     let options = Options { flop_per_second: peaks.as_ref().and_then(|p| p.flop.per_second), ..options };
     if let (Some(device), Some(peaks)) = (document.devices.last_mut(), peaks) {
@@ -194,6 +206,9 @@ fn of_device(
     watcher.peaks(document);
     let places = order(jobs.len(), document.settings.order_seed);
     let memory = document.system.memory_bytes;
+    if !jobs.is_empty() {
+        watcher.stage(&format!("measuring {} on {name}", counted(jobs.len(), "row", "rows")));
+    }
     for (number, &place) in places.iter().enumerate() {
         let job = &jobs[place];
         watcher.next(&format!("{}/{} {}", number + 1, jobs.len(), job.label()));
@@ -225,6 +240,7 @@ fn of_device(
         if number > 0 {
             session.afresh();
         }
+        watcher.stage(&format!("measuring suite {} on {name}", kind.name));
         suites::run(document, &mut session, kind, options, watcher);
     }
 }
@@ -251,10 +267,15 @@ fn put(
 }
 
 /// The device's roofline; after a loss once more. `None` where it cannot be had: rows then have no bound.
-fn roofline(session: &mut Session<'_, '_>, options: Options, watcher: &mut dyn Watcher) -> Option<Peaks> {
+fn roofline(
+    session: &mut Session<'_, '_>,
+    options: Options,
+    stage: &str,
+    watcher: &mut dyn Watcher,
+) -> Option<Peaks> {
     for _ in 0..2 {
         let of = |backend: &dyn Backend, watcher: &mut dyn Watcher| {
-            Peaks::of(backend, options, &mut |what| watcher.next(what))
+            Peaks::of(backend, options, &mut |what| watcher.next(&format!("{stage}: {what}")))
         };
         match session.with(watcher, of) {
             Ok(peaks) => return Some(peaks),
@@ -342,6 +363,8 @@ mod tests {
         NotNumbers,
         /// Everything is more than it can do.
         TooMuch,
+        /// A search for variants had no time for a step.
+        HalfTuned,
         /// The device is lost in so many runs, from the n-th run of all on.
         Lost {
             from: usize,
@@ -416,6 +439,10 @@ mod tests {
 
         fn set_profiling(&mut self, on: bool) {
             self.inner.set_profiling(on);
+        }
+
+        fn untried_steps(&self) -> usize {
+            usize::from(self.of.fault == Fault::HalfTuned)
         }
 
         fn schedule(&self) -> &Schedule {
@@ -569,6 +596,56 @@ mod tests {
             let [point] = &series.points[..] else { panic!("{series:?}") };
             assert!(point.failure.is_none() && point.skipped.is_some() && point.y.is_none(), "{point:?}");
         }
+    }
+
+    #[test]
+    fn rows_and_points_say_that_a_search_was_cut_short() {
+        let (document, _) = ran(Fault::HalfTuned, &jobs(&["philox_words"]));
+        let row = document.rows().next().expect("one row");
+        assert!(row.flags().contains(&Flag::HalfTuned), "{row:?}");
+        let settings = Settings { suites: suites::SUITES.to_vec(), suite_sizes: vec![64], ..settings() };
+        let (document, _) = ran_as(settings, Fault::HalfTuned, &[]);
+        for suite in &document.devices[0].suites[..2] {
+            let point = &suite.series[0].points[0];
+            assert!(point.flags.contains(&"half tuned".to_string()), "{point:?}");
+            assert_eq!(point.numbers.get("untried_steps"), Some(&1.0), "{point:?}");
+            assert!(suites::point_text(suite, "x", point).contains("half tuned"));
+        }
+    }
+
+    #[test]
+    fn a_run_is_told_from_its_beginning_and_stage_by_stage() {
+        #[derive(Default)]
+        struct Heard(Vec<String>);
+        impl Watcher for Heard {
+            fn begun(&mut self, document: &Document) {
+                self.0.push(format!(
+                    "begun with {} devices and {} rows",
+                    document.devices.len(),
+                    document.rows().count()
+                ));
+            }
+            fn stage(&mut self, what: &str) {
+                self.0.push(what.into());
+            }
+            fn row(&mut self, _: &Document, row: &Row) {
+                self.0.push(row.kernel.clone());
+            }
+        }
+        let open = || -> Result<(Box<dyn Backend>, Facts)> { Ok((Box::new(CpuBackend), Facts::default())) };
+        let mut candidates = [Candidate { asked: "cpu".into(), open: Box::new(open) }];
+        let settings = Settings { suites: suites::usual(true), suite_sizes: vec![64], ..settings() };
+        let mut heard = Heard::default();
+        run(Document::begun(settings), &mut candidates, &jobs(&["philox_words"]), false, &mut heard);
+        let name = CpuBackend.info().name;
+        let told = [
+            "begun with 0 devices and 0 rows".to_string(),
+            "begun with 1 devices and 0 rows".into(),
+            format!("measuring 1 row on {name}"),
+            "philox_words".into(),
+            format!("measuring suite crossover on {name}"),
+        ];
+        assert_eq!(heard.0, told);
     }
 
     #[test]

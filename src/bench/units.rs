@@ -1,5 +1,6 @@
 //! Numbers of benchmark reports in words: rates with their prefix, errors, ratios. What was not measured is a dash.
 
+use super::published::Times;
 use crate::numbers::{number, percent, seconds, significant};
 
 /// Stands where nothing was measured.
@@ -37,6 +38,21 @@ pub(crate) fn between(low: f64, high: f64) -> String {
         (Some((number, a)), Some((_, b))) if a == b => format!("{number} – {to}"),
         _ => format!("{from} – {to}"),
     }
+}
+
+/// A time with how far from it a tenth of the runs lies below and above, in percent.
+pub(crate) fn spread(median: f64, ends: Option<(f64, f64)>) -> String {
+    let percent = |x: f64| 100.0 * (x - median) / median;
+    let ends = ends.filter(|_| median > 0.0);
+    let ends = ends
+        .map_or_else(String::new, |(low, high)| format!(" ({:+.0} … {:+.0} %)", percent(low), percent(high)));
+    seconds(median) + &ends
+}
+
+/// A time with the ends of its runs: `4.56 ms (4.50 – 4.70 ms)`; a dash without one.
+pub(crate) fn with_ends(times: Times) -> String {
+    let ends = times.p10.zip(times.p90).filter(|_| times.median.is_some());
+    time(times.median) + &ends.map_or_else(String::new, |(low, high)| format!(" ({})", between(low, high)))
 }
 
 /// A share of 1 or a dash, in whole percent from ten on.

@@ -6,13 +6,14 @@ mod positions;
 mod rows;
 mod suites;
 
-use super::{Failure, Outcome, notice, open_device, print_line, progress};
+use super::{Failure, Outcome, notice, open_device, print_line, progress, say};
 use crate::backend::{Backend, DeviceKind};
 use crate::bench::{self, LARGE, MaskedPoint, Options, Peaks, Point, Row, Scaling, fourier_slope, measure};
 use crate::graph::human_bytes;
 use crate::kernel::{Case, KernelSpec};
 use crate::words::{counted, one_line};
 use serde_json::{Value, json};
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 /// Arguments of `wgattn bench`.
@@ -80,8 +81,8 @@ pub(super) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Also write FILE.json (the whole document), FILE.csv (the rows), FILE.html (a report that opens offline) or FILE.md (tables), anew
-    /// after every row; may be given several times
+    /// Also write FILE.json (the whole document), FILE.csv (rows and points), FILE.html (a report that opens offline) or FILE.md (tables), from the
+    /// beginning and anew after every row; may be given several times
     #[arg(long, value_name = "FILE")]
     export: Vec<PathBuf>,
     /// What an earlier run exported as .json or .html: this one is put beside it afterwards
@@ -190,7 +191,18 @@ pub(super) fn run(args: &Args) -> Outcome {
 fn peaks(backend: &dyn Backend, options: Options) -> Result<Peaks, Failure> {
     match backend.info().kind {
         DeviceKind::Reference => Ok(Peaks::default()),
-        _ => Ok(Peaks::of(backend, options, &mut progress)?),
+        _ => {
+            stage(&format!("measuring the roofline of {}", backend.info().name));
+            Ok(Peaks::of(backend, options, &mut |what| progress(&format!("roofline: {what}")))?)
+        }
+    }
+}
+
+/// Says that something begins which takes a while: on a terminal until the next such word, elsewhere as a line.
+fn stage(what: &str) {
+    match std::io::stderr().is_terminal() {
+        true => progress(what),
+        false => say(what),
     }
 }
 

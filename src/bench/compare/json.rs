@@ -4,7 +4,8 @@ use super::{Cell, Column, Comparison, Group, Line, RULE};
 use serde_json::{Value, json};
 
 impl Comparison {
-    /// `groups[].columns[]` are the devices, `groups[].rows[].cells[]` one entry for each of them; times in seconds, `ratio` to the first.
+    /// `groups[].columns[]` are the devices, `groups[].rows[].cells[]` one entry for each of them, and so are the cells of `points[]`, which
+    /// are those of suites; times in seconds, `ratio` to the first.
     pub fn json(&self) -> Value {
         json!({
             "schema": "wgattn-bench-comparison",
@@ -23,7 +24,8 @@ fn group(group: &Group) -> Value {
         "least_change": group.least,
         "columns": group.columns.iter().map(column).collect::<Vec<_>>(),
         "changed_kernels": group.changed_kernels,
-        "rows": group.lines.iter().map(line).collect::<Vec<_>>(),
+        "rows": group.lines.iter().filter(|l| l.size.is_none()).map(line).collect::<Vec<_>>(),
+        "points": group.lines.iter().filter_map(point).collect::<Vec<_>>(),
     })
 }
 
@@ -43,6 +45,8 @@ fn column(column: &Column) -> Value {
         "score": column.device.score,
         "geometric_mean": column.geometric_mean,
         "compared_rows": column.compared,
+        "geometric_mean_of_points": column.points_mean,
+        "compared_points": column.points_compared,
     })
 }
 
@@ -54,6 +58,18 @@ fn line(line: &Line) -> Value {
         "tuned": line.tuned,
         "cells": line.cells.iter().map(cell).collect::<Vec<_>>(),
     })
+}
+
+/// A point of a suite; nothing for rows.
+fn point(line: &Line) -> Option<Value> {
+    let (size, of) = line.size.as_ref()?;
+    Some(json!({
+        "suite": line.kernel,
+        "series": line.case,
+        "size": size,
+        "size_of": of,
+        "cells": line.cells.iter().map(cell).collect::<Vec<_>>(),
+    }))
 }
 
 fn cell(cell: &Cell) -> Value {

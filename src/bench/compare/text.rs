@@ -5,7 +5,7 @@ use crate::bench::units::{LONGEST, error, moment, one_line, ratio, shortened, ti
 use crate::words::counted;
 
 /// Longest label of a column or a row.
-const MOST: usize = 44;
+const MOST: usize = 60;
 
 impl Comparison {
     /// For people: a table per group, what changed, and by which rule.
@@ -75,11 +75,21 @@ impl Group {
             .filter(|(count, _)| *count > 0)
             .map(|(count, v)| format!("{count} {v}"));
             let said: Vec<String> = said.collect();
+            let means = [
+                (column.compared, column.geometric_mean, ["row", "rows"]),
+                (column.points_compared, column.points_mean, ["point", "points"]),
+            ];
+            let told = means.iter().filter(|(count, ..)| *count > 0).map(|(count, mean, [one, many])| {
+                format!("of {} {}", counted(*count, one, many), ratio(*mean))
+            });
+            let told: Vec<String> = told.collect();
+            let means = match told.is_empty() {
+                true => "no ratio".into(),
+                false => format!("geometric mean of ratios {}", told.join(", ")),
+            };
             lines.push(format!(
-                "{}: geometric mean of {} {}; {}",
+                "{}: {means}; {}",
                 one_line(&column.label),
-                counted(column.compared, "ratio", "ratios"),
-                ratio(column.geometric_mean),
                 if said.is_empty() { "nothing in common".into() } else { said.join(", ") }
             ));
         }
@@ -96,7 +106,8 @@ impl Group {
     }
 
     fn cells(&self) -> Vec<Vec<String>> {
-        let mut head = vec!["row".to_string()];
+        let points = self.lines.iter().filter(|l| l.size.is_some()).count();
+        let mut head = vec![if points == 0 { "row" } else { "row or point" }.to_string()];
         for at in 0..self.columns.len() {
             head.push(((b'A' + (at % 26) as u8) as char).to_string());
             if at > 0 {

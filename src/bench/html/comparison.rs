@@ -3,7 +3,7 @@
 use super::rows::{FILTER, heading};
 use super::svg::{Anchor, Axis, Frame, Log, SERIES, Svg, width_of};
 use super::{badge, escaped, fact, number_cell, page};
-use crate::bench::compare::{Cell, Comparison, Group, Line, RULE, Verdict};
+use crate::bench::compare::{Cell, Column, Comparison, Group, Line, RULE, Verdict};
 use crate::bench::published::positive;
 use crate::bench::units::{LONGEST, between, error, moment, ratio, score, shortened, time};
 use crate::words::counted;
@@ -54,7 +54,8 @@ fn of_group(group: &Group) -> String {
         };
         let facts = mean
             + &fact("", "Score", &score(column.device.score))
-            + &fact("", "Rows compared", &column.compared.to_string());
+            + &fact("", "Rows compared", &column.compared.to_string())
+            + &points(at, column);
         let [program, commit, date] = &column.run;
         let _ = writeln!(
             text,
@@ -83,6 +84,15 @@ fn of_group(group: &Group) -> String {
         );
     }
     text + &table(group)
+}
+
+/// What is to say of points of suites, where there are some.
+fn points(at: usize, column: &Column) -> String {
+    match column.points_compared {
+        0 => String::new(),
+        n if at == 0 => fact("", "Points compared", &n.to_string()),
+        n => fact("", &format!("Mean of {}", counted(n, "point", "points")), &ratio(column.points_mean)),
+    }
 }
 
 const WIDTH: f64 = 900.0;
@@ -163,7 +173,8 @@ fn mark(svg: &mut Svg, frame: &Frame, (line, cell): (&Line, &Cell), label: &str,
 
 fn table(group: &Group) -> String {
     let mut text = format!("{FILTER}<div class=\"scroll\"><table class=\"sortable\"><thead><tr>");
-    text += &heading("", "row");
+    let has_points = group.lines.iter().any(|l| l.size.is_some());
+    text += &heading("", if has_points { "row or point" } else { "row" });
     for (at, column) in group.columns.iter().enumerate() {
         text += &heading("n", &shortened(&column.label, 36));
         if at > 0 {

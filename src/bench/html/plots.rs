@@ -3,7 +3,7 @@
 use super::svg::{Anchor, Axis, Frame, Labels, Log, SERIES, Svg, power, width_of};
 use crate::bench::published::{Device, Point, Row, Series, Suite, positive};
 use crate::bench::suites::{self, by_cpu, crossings, lines};
-use crate::bench::units::{error, prefixed, share, shortened, time};
+use crate::bench::units::{error, prefixed, share, shortened, time, with_ends};
 use crate::numbers::{grouped, seconds};
 use std::collections::BTreeMap;
 
@@ -118,9 +118,10 @@ impl Ranges {
 /// What a mark says when pointed at.
 fn tip(device: &Device, row: &Row) -> String {
     let judged = device.judged(row);
+    let clock = if judged == row.time { "" } else { " CPU" };
     let bound = row.bound_by.as_ref().map_or_else(String::new, |by| format!(" of the bound by {by}"));
     format!(
-        "{}/{}\n{} ({} to {})\n{}\n{}{bound}\nerror {} ({})",
+        "{}/{}\n{}{clock} ({} to {})\n{}\n{}{bound}\nerror {} ({})",
         row.kernel,
         row.case,
         time(judged.median),
@@ -349,8 +350,13 @@ pub(super) fn sweep(device: &Device, suite: &Suite, ranges: &Ranges) -> Option<F
         let places: Vec<[f64; 2]> = line.iter().map(|[x, y]| frame.place(*x, *y)).collect();
         svg.path(&format!("curve s{}", i % SERIES), &places);
         for ([x, y], at) in line.iter().zip(&places) {
-            let told = if is_time { seconds(*y) } else { prefixed(*y, "") };
             let point = suite.series[i].points.iter().find(|p| p.x == Some(*x));
+            let times = point.map(|p| p.times(cpu)).unwrap_or_default();
+            let told = if is_time { with_ends(times) } else { prefixed(*y, "") };
+            let ends = times.p10.zip(times.p90).filter(|(a, b)| frame.y.holds(*a) && frame.y.holds(*b));
+            if let Some((low, high)) = ends {
+                svg.line("whisker", [at[0], frame.y.at(low)], [at[0], frame.y.at(high)]);
+            }
             let rest = point.map_or_else(String::new, point_tip);
             let name = &suite.series[i].name;
             svg.mark(i, "", *at, &format!("{name}\n{} {}\n{told}{rest}", grouped(*x), suite.x));
@@ -371,6 +377,9 @@ pub(super) fn sweep(device: &Device, suite: &Suite, ranges: &Ranges) -> Option<F
     if cpu {
         caption += " By CPU seconds.";
     }
+    if suite.series.iter().flat_map(|s| &s.points).any(|p| p.times(cpu).p10.is_some()) {
+        caption += " Whiskers: p10 to p90 of the runs.";
+    }
     if failed > 0 {
         caption += &format!(
             " {} failed and {} left out.",
@@ -385,12 +394,17 @@ pub(super) fn sweep(device: &Device, suite: &Suite, ranges: &Ranges) -> Option<F
 
 /// What is known of a point beside its time.
 fn point_tip(point: &Point) -> String {
-    let mut text = match (point.max_error, &point.checked) {
+    let mut text = point
+        .samples
+        .map_or_else(String::new, |n| format!("\n{}", crate::words::counted(n as u64, "run", "runs")));
+    text += &match (point.max_error, &point.checked) {
         (Some(x), of) => format!("\nerror {} ({})", error(Some(x)), of.as_deref().unwrap_or("all")),
         (None, Some(why)) => format!("\nchecked: {why}"),
         (None, None) => String::new(),
     };
     text.extend(suites::numbers(point).iter().map(|told| format!("\n{told}")));
+    // That a device is software stands beside its name.
+    text.extend(point.flags.iter().filter(|f| *f != "software").map(|flag| format!("\n{flag}")));
     text
 }
 
@@ -544,7 +558,8 @@ pub(super) fn bars(device: &Device, kernels: &[(&str, Vec<&Row>)], ranges: &Rang
         svg: svg.finish("Share of the device's bound by kernel and case"),
         findings: Vec::new(),
         caption: "Share of the bound: 100 % is the least time this device could take for the arithmetic, loads, stores and memory that the \
-            kernel needs, at its measured peaks. Whiskers: p10 to p90 of the runs."
-            .into(),
+            kernel needs, at its measured peaks. Whiskers: p10 to p90 of the runs"
+            .to_string()
+            + if device.computes_on_cpu() { ", as all of it by CPU time." } else { "." },
     })
 }

@@ -1,10 +1,13 @@
 //! The table of all rows, failures included, which can be sorted by any column.
 
 use super::{badge, device_name, escaped, number_cell};
-use crate::bench::published::{Device, Document, Row, Times, positive};
+use crate::bench::published::{Device, Document, Point, Row, Suite, Times, positive};
+use crate::bench::suites;
 use crate::bench::units::{
     NONE, between, error, or_dash, prefixed, ratio, share, shortened, time, work_rate,
 };
+use crate::numbers::grouped;
+use crate::words::counted;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
@@ -42,7 +45,12 @@ pub(super) fn table(document: &Document) -> String {
             text += &line(device, row, several, any_cpu);
         }
     }
-    text + "</tbody></table></div>\n"
+    text += "</tbody></table></div>\n";
+    if any_cpu {
+        text += "<p class=\"note\">Below each time p10 to p90 of its runs by the same clock. On devices that compute on the CPU, rates, \
+            shares of the bound and remarks on runs are by CPU time.</p>\n";
+    }
+    text
 }
 
 /// The same row on every device, as time and as a multiple of the first; nothing for a single device.
@@ -92,6 +100,81 @@ pub(super) fn side_by_side(document: &Document) -> String {
         text += "</tr>\n";
     }
     text + "</tbody></table></div>\n<p class=\"note\">Below each time its multiple of the first device's; the least is green.</p>\n"
+}
+
+/// All points of all suites, with what their figures have no room for; folded, because figures come first.
+pub(super) fn points(document: &Document) -> String {
+    let several = document.devices.len() > 1;
+    let any_cpu = document.devices.iter().any(Device::computes_on_cpu);
+    let points = |device: &'_ Device| {
+        device.suites.iter().flat_map(|s| &s.series).map(|s| s.points.len()).sum::<usize>()
+    };
+    let count: usize = document.devices.iter().map(points).sum();
+    if count == 0 {
+        return String::new();
+    }
+    let mut text = format!(
+        "<h2>All points of suites</h2>\n<details><summary>{}</summary>\n{FILTER}<div class=\"scroll\"><table \
+         class=\"sortable\"><thead><tr>",
+        counted(count, "point", "points")
+    );
+    if several {
+        text += &heading("", "device");
+    }
+    for name in ["suite", "series"] {
+        text += &heading("", name);
+    }
+    text += &heading("n", "size");
+    text += &heading("", "remarks");
+    text += &heading("n", "time");
+    if any_cpu {
+        text += &heading("n", "CPU time");
+    }
+    for name in ["runs", "error"] {
+        text += &heading("n", name);
+    }
+    text += &heading("", "numbers");
+    text += "</tr></thead><tbody>\n";
+    for device in &document.devices {
+        for suite in &device.suites {
+            for (series, point) in suite.series.iter().flat_map(|s| s.points.iter().map(move |p| (s, p))) {
+                text += if point.failure.is_some() { "<tr class=\"bad\">" } else { "<tr>" };
+                if several {
+                    let _ = write!(text, "<td class=\"whole\">{}</td>", escaped(&device_name(device)));
+                }
+                text += &of_point(device, suite, &series.name, point, any_cpu);
+            }
+        }
+    }
+    text + "</tbody></table></div>\n</details>\n"
+}
+
+fn of_point(device: &Device, suite: &Suite, series: &str, point: &Point, any_cpu: bool) -> String {
+    let mut remarks = String::new();
+    for (why, word, class) in [(&point.failure, "failed", "bad"), (&point.skipped, "not run", "")] {
+        if let Some(why) = why {
+            remarks += &format!("{} <span class=\"why\">{}</span> ", badge(class, word), escaped(why));
+        }
+    }
+    if let (None, Some(why)) = (point.max_error, &point.checked) {
+        remarks += &format!("<span class=\"why\">checked: {}</span> ", escaped(why));
+    }
+    for flag in point.flags.iter().filter(|flag| !(device.computes_on_cpu() && *flag == "software")) {
+        remarks += &badge("warn", flag);
+    }
+    let size = or_dash(point.x, |x| format!("{} {}", grouped(x), suite.x));
+    let mut text = format!("<th>{}</th><td>{}</td>", escaped(&suite.name), escaped(series));
+    text += &number_cell("", point.x, &size, "");
+    text += &format!("<td class=\"words\">{remarks}</td>");
+    for cpu in [false, true].into_iter().filter(|cpu| !cpu || any_cpu) {
+        let times = point.times(cpu);
+        let range = times.p10.zip(times.p90).map_or_else(String::new, |(low, high)| between(low, high));
+        text += &number_cell("", times.median, &time(times.median), &range);
+    }
+    text += &number_cell("", point.samples, &or_dash(point.samples, |n| format!("{n:.0}")), "");
+    let checked = point.checked.as_deref().filter(|_| point.max_error.is_some());
+    text += &number_cell("", point.max_error, &error(point.max_error), checked.unwrap_or(""));
+    text + &format!("<td>{}</td></tr>\n", escaped(&suites::numbers(point).join(", ")))
 }
 
 fn line(device: &Device, row: &Row, several: bool, any_cpu: bool) -> String {

@@ -95,23 +95,41 @@ pub(super) fn time(
     if let Some(why) = too_long(backend, graph, options)? {
         return Ok(Point::skipped(tokens, why));
     }
+    // Before the clock runs: a search is no compiling.
+    backend.tune(graph)?;
     let Ready { mut program, compile_seconds, first_seconds, exceeded } =
         Ready::make(backend, graph, inputs, options)?;
     let (max_error, checked) = check(program.as_mut())?;
-    let bursts = repeat(program.as_mut(), options)?;
+    // Long runs are timed once: a sweep has many of them.
+    let bursts = repeat(program.as_mut(), Options { runs: 1, ..options })?;
     let (source, times) = clocked(&bursts);
-    let median = Summary::of(&times).filter(Summary::is_measurable).map(|s| s.median);
     let cpu: Vec<f64> = bursts.iter().map(|b| b.cpu_seconds).collect();
-    let cpu = Summary::of(&cpu).filter(|s| on_cpu(backend) && s.is_measurable()).map(|s| s.median);
-    let numbers = [
-        ("compile_seconds", compile_seconds),
-        ("first_run_seconds", first_seconds),
-        (super::DISPATCHES, program.dispatches() as f64),
-        ("samples", bursts.len() as f64),
-    ];
-    let flags = flags(backend, (source, median.is_some(), exceeded));
-    let point = Point { y: median, cpu, max_error, checked: Some(checked), flags, ..Point::at(tokens) };
-    Ok(point.with(&numbers))
+    let cpu = Summary::of(&cpu).filter(|_| on_cpu(backend));
+    let point = Point::at(tokens).timed(Summary::of(&times), cpu);
+    let flags = flags(backend, program.as_ref(), (source, point.y.is_some(), exceeded));
+    let point = Point { max_error, checked: Some(checked), flags, ..point };
+    let numbers = [("compile_seconds", compile_seconds), ("first_run_seconds", first_seconds)];
+    Ok(point.with(&numbers).with(&counts(program.as_ref())))
+}
+
+/// Whether what is timed as a whole, by turns with its parts, was run often enough: so many runs and seconds as a row wants, but not more than
+/// 50; where it is long, three do.
+pub(super) fn is_enough(runs: usize, seconds: f64, options: Options) -> bool {
+    const MOST: usize = 50;
+    /// Seconds from which on a few runs do, and how many these are.
+    const LONG: (f64, usize) = (30.0, 3);
+    let fewest = if seconds >= LONG.0 { LONG.1.min(options.runs) } else { options.runs };
+    runs >= fewest.max(1) && (seconds >= options.seconds || runs >= MOST)
+}
+
+/// What there is to count in a program: its dispatches, and on a tuned device the steps that a search chose or had no time for.
+pub(super) fn counts(program: &dyn Program) -> Vec<(&'static str, f64)> {
+    let tuned = [("tuned_steps", program.tuned_steps()), ("untried_steps", program.untried_steps())];
+    let tuned = tuned.into_iter().filter(|(_, steps)| *steps > 0);
+    std::iter::once((super::DISPATCHES, program.dispatches()))
+        .chain(tuned)
+        .map(|(name, n)| (name, n as f64))
+        .collect()
 }
 
 /// Why a graph is not run at all: its work, at the device's peak, takes longer than anybody waits. This is what holds at the first size,
@@ -129,9 +147,11 @@ fn too_long(backend: &dyn Backend, graph: &Graph, options: Options) -> Result<Op
     }))
 }
 
-/// What to know of a time: where it comes from, whether it could be seen, and whether a dispatch took too long.
+/// What to know of a time: where it comes from, whether it could be seen, whether a dispatch took too long, and whether the search for
+/// variants came to its end.
 pub(super) fn flags(
     backend: &dyn Backend,
+    program: &dyn Program,
     (source, seen, exceeded): (TimingSource, bool, bool),
 ) -> Vec<String> {
     let kind = backend.info().kind;
@@ -140,6 +160,7 @@ pub(super) fn flags(
         (kind != DeviceKind::Reference && source == TimingSource::Wall, Flag::NoTimestamps),
         (!seen, Flag::BelowResolution),
         (exceeded, Flag::LongDispatch),
+        (program.untried_steps() > 0, Flag::HalfTuned),
     ];
     all.into_iter().filter(|(of, _)| *of).map(|(_, flag)| flag.to_string()).collect()
 }

@@ -1,9 +1,9 @@
 //! What attention costs a host that runs it in its own frame: encoding it, the dispatches and copies that it takes, and how much of a
 //! submission's time its kernels work. Laplacian attention of 8 heads of 32 numbers through 49 landmarks.
 
-use super::attention::{Empty, bytes, flags, on_cpu};
+use super::attention::{Empty, bytes, counts, flags, is_enough, on_cpu};
 use super::crossover::Landmarked;
-use super::{DISPATCHES, KERNEL_SHARE, Kind, Way};
+use super::{KERNEL_SHARE, Kind, Way};
 use crate::backend::{Backend, Burst, Stopwatch};
 use crate::bench::measure::{Options, Ready, clocked, encode_seconds};
 use crate::bench::published::Point;
@@ -25,18 +25,14 @@ pub(super) static KIND: Kind = Kind {
     }],
 };
 
-/// Submissions that are timed where time is short, and where it is not.
-const FEWEST: usize = 3;
-const MOST: usize = 50;
-/// Submissions this long need no other.
-const LONG_SECONDS: f64 = 2.0;
-
-fn median(times: impl Iterator<Item = f64>) -> Option<f64> {
-    Summary::of(&times.collect::<Vec<_>>()).filter(Summary::is_measurable).map(|s| s.median)
+fn summary(times: impl Iterator<Item = f64>) -> Option<Summary> {
+    Summary::of(&times.collect::<Vec<_>>()).filter(Summary::is_measurable)
 }
 
 fn measure(backend: &dyn Backend, tokens: u32, options: Options) -> Result<Vec<Point>> {
     let all = Landmarked::new(tokens)?;
+    // Before the clock runs: a search is no compiling.
+    backend.tune(&all.graph)?;
     let Ready { mut program, exceeded, .. } = Ready::make(backend, &all.graph, &all.inputs(), options)?;
     let program = program.as_mut();
     let Some(encode) = encode_seconds(program)? else {
@@ -55,45 +51,32 @@ fn measure(backend: &dyn Backend, tokens: u32, options: Options) -> Result<Vec<P
     program.set_profiling(true);
     let total = Stopwatch::start();
     let (mut whole, mut kernels): (Vec<Burst>, Vec<(f64, f64)>) = (Vec::new(), Vec::new());
-    let late = |runs: usize, seconds: f64| {
-        let fewest = if seconds >= LONG_SECONDS { 1 } else { FEWEST };
-        runs >= fewest && (seconds >= options.seconds || runs >= MOST)
-    };
-    while !late(whole.len(), total.seconds().0) {
+    while !is_enough(whole.len(), total.seconds().0, options) {
         whole.push(program.run_burst(1)?);
         kernels.push(empty.sum(program.run()?.steps.iter()));
     }
     let cpu = on_cpu(backend);
     let (source, _) = clocked(&whole);
-    let submission = Point {
-        y: median(whole.iter().map(|b| b.wall_seconds)),
-        cpu: median(whole.iter().map(|b| b.cpu_seconds)).filter(|_| cpu),
-        max_error,
-        checked: Some(checked),
-        ..Point::at(tokens)
-    };
-    let of_kernels = Point {
-        y: median(kernels.iter().map(|k| k.0)),
-        cpu: median(kernels.iter().map(|k| k.1)).filter(|_| cpu),
-        ..Point::at(tokens)
-    };
+    let submission = Point { max_error, checked: Some(checked), ..Point::at(tokens) }.timed(
+        summary(whole.iter().map(|b| b.wall_seconds)),
+        summary(whole.iter().map(|b| b.cpu_seconds)).filter(|_| cpu),
+    );
+    let of_kernels = Point::at(tokens)
+        .timed(summary(kernels.iter().map(|k| k.0)), summary(kernels.iter().map(|k| k.1)).filter(|_| cpu));
     // A single thread encodes, and waits for nothing.
     let encoding = Point { y: Some(encode), cpu: Some(encode).filter(|_| cpu), ..Point::at(tokens) };
     let memory = program.memory();
-    let mut numbers = vec![
-        (DISPATCHES, program.dispatches() as f64),
-        ("staging_bytes", memory.staging as f64),
-        ("transient_bytes", memory.transient as f64),
-        ("samples", whole.len() as f64),
-    ];
+    let mut numbers = counts(program);
+    numbers.extend([("staging_bytes", memory.staging as f64), ("transient_bytes", memory.transient as f64)]);
     let part = |kernels: Option<f64>, whole: Option<f64>| Some(kernels? / whole?);
     let by_clock = part(of_kernels.y, submission.y);
     let judged = if cpu { part(of_kernels.cpu, submission.cpu) } else { by_clock };
     numbers.extend(judged.map(|share| (KERNEL_SHARE, share)));
     numbers.extend(by_clock.filter(|_| cpu).map(|share| ("kernel_clock_share", share)));
     let stamped = whole.iter().map(|b| b.device_seconds).collect::<Option<Vec<f64>>>();
-    numbers.extend(stamped.and_then(|s| median(s.into_iter())).map(|device| ("device_seconds", device)));
-    let flags = flags(backend, (source, submission.y.is_some(), exceeded));
+    numbers
+        .extend(stamped.and_then(|s| summary(s.into_iter())).map(|device| ("device_seconds", device.median)));
+    let flags = flags(backend, program, (source, submission.y.is_some(), exceeded));
     Ok(vec![Point { flags, ..submission.with(&numbers) }, of_kernels, encoding])
 }
 

@@ -5,11 +5,12 @@
 //! the explorer draws it. As there, features and bandwidths stay those of the first frame, and the range of the colours comes from the row of
 //! the last one.
 
-use super::attention::{Empty, flags, on_cpu, sides};
-use super::{DISPATCHES, Kind, Way};
+use super::attention::{Empty, counts, flags, is_enough, on_cpu, sides};
+use super::{Kind, PARTS, PARTS_CPU, Way};
 use crate::backend::cpu::CpuBackend;
 use crate::backend::{Backend, Program, Stopwatch, TimingSource};
 use crate::bench::expected::{Found, wrong};
+use crate::bench::flags::Flag;
 use crate::bench::measure::{Options, Ready};
 use crate::bench::published::Point;
 use crate::bench::stats::Summary;
@@ -51,11 +52,8 @@ pub(super) static KIND: Kind = Kind {
     }],
 };
 
-/// Frames that are timed where time is short, and where it is not.
-const FEWEST: usize = 3;
-const MOST: usize = 50;
-/// Frames this long need no other.
-const LONG_SECONDS: f64 = 2.0;
+/// By how much of the whole its parts may exceed it before that is told.
+const EXCESS: f64 = 0.01;
 
 /// Errors of pictures are those of a value that was made here.
 fn of_picture(error: impl Into<SceneError>) -> Error {
@@ -203,12 +201,11 @@ impl Map {
 struct Part(Vec<(f64, f64)>);
 
 impl Part {
+    /// What the clock that counts cannot see is not told by the other one.
     fn point(&self, tokens: u32, cpu: bool) -> Point {
-        let median = |of: fn(&(f64, f64)) -> f64| {
-            let times: Vec<f64> = self.0.iter().map(of).collect();
-            Summary::of(&times).filter(Summary::is_measurable).map(|s| s.median)
-        };
-        Point { y: median(|t| t.0), cpu: median(|t| t.1).filter(|_| cpu), ..Point::at(tokens) }
+        let of = |of: fn(&(f64, f64)) -> f64| Summary::of(&self.0.iter().map(of).collect::<Vec<f64>>());
+        let processor = of(|t| t.1).filter(|s| cpu && s.is_measurable());
+        Point::at(tokens).timed(of(|t| t.0).filter(|_| !cpu || processor.is_some()), processor)
     }
 }
 
@@ -238,19 +235,21 @@ fn measure(backend: &dyn Backend, tokens: u32, options: Options) -> Result<Vec<P
     let pixels = map.pixels_of(&image)?;
     let mut inputs: Vec<(Tensor, &HostTensor)> = settings.iter().map(|(t, data)| (*t, data)).collect();
     inputs.push((map.pixels, &pixels));
+    // A search for variants is no part of a first frame.
+    let searching = Stopwatch::start();
+    backend.tune(&map.graph)?;
+    let searching = searching.seconds();
     let Ready { mut program, compile_seconds, first_seconds, exceeded } =
         Ready::make(backend, &map.graph, &inputs, options)?;
     let mut range = map.read(program.as_mut())?;
     let first = first.seconds();
+    let first = (first.0 - searching.0, first.1 - searching.1);
 
     let (max_error, checked) = map.check(program.as_mut(), &inputs, options.check_work)?;
     let [mut whole, mut light, mut submission, mut back] = [const { Part(Vec::new()) }; 4];
+    let mut parts = [const { Part(Vec::new()) }; 3];
     let total = Stopwatch::start();
-    let late = |frames: usize, seconds: f64| {
-        let fewest = if seconds >= LONG_SECONDS { 1 } else { FEWEST };
-        frames >= fewest && (seconds >= options.seconds || frames >= MOST)
-    };
-    while !late(whole.0.len(), total.seconds().0) {
+    while !is_enough(whole.0.len(), total.seconds().0, options) {
         let photo = &photos[(whole.0.len() + 1) % 2];
         timed(&mut whole, || {
             timed(&mut light, || {
@@ -265,57 +264,70 @@ fn measure(backend: &dyn Backend, tokens: u32, options: Options) -> Result<Vec<P
             range = timed(&mut back, || map.read(program.as_mut()))?;
             Ok(())
         })?;
+        // Whole frames and single steps by turns, so that both see the same clock rates and neighbours.
+        if options.most_dispatch_seconds.is_none() {
+            sections(program.as_mut(), &map, &mut parts)?;
+        }
     }
 
     let mut frame = whole.point(tokens, cpu);
     let run_seconds = submission.point(tokens, cpu).y;
     let memory = program.memory();
     (frame.max_error, frame.checked) = (max_error, Some(checked));
-    frame.flags = flags(backend, (TimingSource::Timestamp, frame.y.is_some(), exceeded));
-    let frame = frame.with(&[
-        (DISPATCHES, program.dispatches() as f64),
-        ("frames", whole.0.len() as f64),
-        ("device_bytes", (memory.external + memory.beyond_inputs_and_outputs()) as f64),
-        ("submission_seconds", run_seconds.unwrap_or_default()),
-    ]);
+    frame.flags = flags(backend, program.as_ref(), (TimingSource::Timestamp, frame.y.is_some(), exceeded));
+    let (light, back) = (light.point(tokens, cpu), back.point(tokens, cpu));
+    let steps = match options.most_dispatch_seconds {
+        None => [0, 1, 2].map(|i| parts[i].point(tokens, cpu)),
+        Some(_) => {
+            let why = "steps are timed whole, which --max-dispatch-ms forbids";
+            [0; 3].map(|_| Point::skipped(tokens, why))
+        }
+    };
+    let frame = with_parts(frame, [&light, &back].into_iter().chain(&steps), cpu)
+        .with(&counts(program.as_ref()))
+        .with(&[
+            ("device_bytes", (memory.external + memory.beyond_inputs_and_outputs()) as f64),
+            ("submission_seconds", run_seconds.unwrap_or_default()),
+        ]);
     let first = Point { y: Some(first.0), cpu: Some(first.1).filter(|_| cpu), ..Point::at(tokens) }.with(&[
         ("fit_seconds", fit_seconds),
         ("compile_seconds", compile_seconds),
         ("first_run_seconds", first_seconds),
     ]);
-    let [features, row, colours] = sections(program.as_mut(), &map, tokens, (cpu, options))?;
-    Ok(vec![frame, light.point(tokens, cpu), features, row, colours, back.point(tokens, cpu), first])
+    let [features, row, colours] = steps;
+    Ok(vec![frame, light, features, row, colours, back, first])
 }
 
-/// Times of features, row and colours, each as the sum of its steps by themselves; with their submissions, because a part may be shorter than
-/// these.
-fn sections(
-    program: &mut dyn Program,
-    map: &Map,
-    tokens: u32,
-    (cpu, options): (bool, Options),
-) -> Result<[Point; 3]> {
-    if options.most_dispatch_seconds.is_some() {
-        let why = "steps are timed whole, which --max-dispatch-ms forbids";
-        return Ok([0; 3].map(|_| Point::skipped(tokens, why)));
-    }
+/// The whole with the sum of its parts, and a warning where that is more than the whole; as it is where a part has no time.
+fn with_parts<'a>(whole: Point, parts: impl Iterator<Item = &'a Point> + Clone, cpu: bool) -> Point {
+    let clock: Option<f64> = parts.clone().map(|p| p.y).sum();
+    let processor: Option<f64> = parts.map(|p| p.cpu).sum();
+    let judged = if cpu { processor.zip(whole.cpu) } else { clock.zip(whole.y) };
+    let exceeds = judged.is_some_and(|(parts, whole)| parts > (1.0 + EXCESS) * whole);
+    let sums = [clock.map(|s| (PARTS, s)), processor.map(|s| (PARTS_CPU, s))];
+    let mut whole = whole.with(&sums.into_iter().flatten().collect::<Vec<_>>());
+    whole.flags.extend(exceeds.then(|| Flag::PartsExceed.to_string()));
+    whole
+}
+
+/// Times of features, row and colours once more, each as the sum of its steps by themselves; with their submissions, because a part may be
+/// shorter than what these vary by.
+fn sections(program: &mut dyn Program, map: &Map, parts: &mut [Part; 3]) -> Result<()> {
     program.set_profiling(true);
-    let mut parts = [const { Part(Vec::new()) }; 3];
-    let total = Stopwatch::start();
-    while parts[0].0.len() < FEWEST && (parts[0].0.is_empty() || total.seconds().0 < LONG_SECONDS) {
-        let steps = program.run()?.steps;
-        let section = |pass: PassId| map.ends.iter().filter(|end| pass.0 >= **end).count();
-        let of = program.schedule().steps.iter().map(|s| section(s.pass)).zip(&steps);
-        for (number, part) in parts.iter_mut().enumerate() {
-            part.0.push(Empty::NOTHING.sum(of.clone().filter(|(s, _)| *s == number).map(|(_, time)| time)));
-        }
+    let steps = program.run()?.steps;
+    program.set_profiling(false);
+    let section = |pass: PassId| map.ends.iter().filter(|end| pass.0 >= **end).count();
+    let of = program.schedule().steps.iter().map(|s| section(s.pass)).zip(&steps);
+    for (number, part) in parts.iter_mut().enumerate() {
+        part.0.push(Empty::NOTHING.sum(of.clone().filter(|(s, _)| *s == number).map(|(_, time)| time)));
     }
-    Ok([0, 1, 2].map(|i| parts[i].point(tokens, cpu)))
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::published::{Series, Suite};
 
     #[test]
     fn a_frame_has_its_parts_on_the_reference() {
@@ -325,7 +337,7 @@ mod tests {
         assert!(points.iter().all(|p| p.y.is_some_and(|y| y > 0.0) && p.cpu.is_some()), "{points:?}");
         assert_eq!(points[0].max_error, Some(0.0), "the reference agrees with itself");
         let of = |i: usize| points[i].y.expect("a time");
-        assert!(of(1) + of(5) < of(0), "parts take less than the frame: {points:?}");
+        assert!(of(1) + of(5) < of(0), "the host's parts are within the frame: {points:?}");
         assert!(points[6].numbers["fit_seconds"] < of(6), "{points:?}");
     }
 
@@ -335,5 +347,46 @@ mod tests {
         let points = measure(&CpuBackend, 64, options).expect("64 tokens");
         let skipped: Vec<bool> = points.iter().map(|p| p.skipped.is_some()).collect();
         assert_eq!(skipped, [false, false, true, true, true, false, false]);
+        assert!(!points[0].numbers.contains_key(PARTS), "what was not timed is in no sum: {points:?}");
+    }
+
+    #[test]
+    fn frames_are_timed_as_often_as_rows_and_tell_how_they_spread() {
+        for runs in [5, 10] {
+            let options = Options { seconds: 0.0, runs, check_work: 0.0, ..Options::default() };
+            let points = measure(&CpuBackend, 64, options).expect("64 tokens");
+            let (first, frames) = points.split_last().expect("seven points");
+            for p in frames {
+                assert_eq!(p.samples, Some(runs as f64), "{p:?}");
+                let (low, high) = p.y_ends.expect("several runs have a spread");
+                assert!(low <= p.y.expect("a time") && p.y.expect("a time") <= high && p.cpu_ends.is_some());
+            }
+            assert_eq!((first.y_ends, first.samples), (None, None), "it happens once");
+        }
+    }
+
+    #[test]
+    fn parts_that_exceed_the_whole_are_told() {
+        let of = |y: f64, cpu: f64| Point { y: Some(y), cpu: Some(cpu), ..Point::at(64) };
+        let told = |whole: &Point, parts: &[Point], cpu| with_parts(whole.clone(), parts.iter(), cpu);
+        let parts = [of(2.0, 5.0), of(3.0, 5.0)];
+        let fits = told(&of(5.0, 9.0), &parts, false);
+        assert!(fits.flags.is_empty() && fits.numbers[PARTS] == 5.0 && fits.numbers[PARTS_CPU] == 10.0);
+        // What counts is the clock that the device is judged by.
+        assert_eq!(told(&of(5.0, 9.0), &parts, true).flags, ["parts exceed the whole"]);
+        assert_eq!(told(&of(4.9, 10.0), &parts, false).flags, ["parts exceed the whole"]);
+        assert!(told(&of(4.99, 10.0), &parts, false).flags.is_empty(), "less than can be seen");
+        let suite = Suite {
+            series: vec![Series { name: "frame".into(), points: vec![told(&of(4.0, 8.0), &parts, true)] }],
+            ..KIND.empty()
+        };
+        let said = super::super::findings(true, &suite);
+        let [said] = &said[..] else { panic!("{said:?}") };
+        assert!(
+            said.contains(
+                "64 tokens: the parts add up to 10.0 s, 25 % more than the whole of 8.00 s (by CPU time)"
+            ) && said.contains("noise"),
+            "{said}"
+        );
     }
 }

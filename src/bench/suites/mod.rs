@@ -12,16 +12,16 @@ mod frame;
 mod rows;
 
 use super::document::{Document, Settings};
-use super::flags::Flag;
+use super::flags::{Clock, Flag};
 use super::measure::Options;
 use super::published::{Point, Series, Suite, positive};
 use super::run::{LONGEST_RUN, MEMORY_PART, Session, Watcher};
-use super::stats::log_log_slope;
-use super::units::{error, memory, share};
+use super::stats::{Summary, log_log_slope};
+use super::units::{error, memory, share, spread};
 use crate::backend::Backend;
 use crate::error::{Error, Result};
 use crate::numbers::{grouped, seconds};
-use crate::words::one_line;
+use crate::words::{counted, one_line};
 pub(crate) use crossing::{by_cpu, crossings, lines};
 use serde_json::{Value, json};
 
@@ -128,6 +128,20 @@ impl Point {
         self
     }
 
+    /// The same with what its runs took by the clock and in processor seconds, as far as that could be seen.
+    fn timed(self, clock: Option<Summary>, cpu: Option<Summary>) -> Self {
+        let [clock, cpu] = [clock, cpu].map(|s| s.filter(Summary::is_measurable));
+        let ends = |s: Option<Summary>| s.filter(|s| s.samples > 1).map(|s| (s.p10, s.p90));
+        Self {
+            y: clock.map(|s| s.median),
+            y_ends: ends(clock),
+            cpu: cpu.map(|s| s.median),
+            cpu_ends: ends(cpu),
+            samples: clock.map(|s| s.samples as f64),
+            ..self
+        }
+    }
+
     /// A size that was not run.
     fn skipped(x: u32, why: impl Into<String>) -> Self {
         Self { skipped: Some(why.into()), ..Self::at(x) }
@@ -141,7 +155,9 @@ impl Point {
     /// As JSON; what is unknown is null.
     fn json(&self) -> Value {
         json!({
-            "x": self.x, "y": self.y, "cpu": self.cpu, "max_error": self.max_error, "checked": self.checked,
+            "x": self.x, "y": self.y, "y_p10": self.y_ends.map(|e| e.0), "y_p90": self.y_ends.map(|e| e.1),
+            "cpu": self.cpu, "cpu_p10": self.cpu_ends.map(|e| e.0), "cpu_p90": self.cpu_ends.map(|e| e.1),
+            "samples": self.samples, "max_error": self.max_error, "checked": self.checked,
             "failure": self.failure, "skipped": self.skipped, "flags": self.flags, "numbers": self.numbers,
         })
     }
@@ -156,6 +172,29 @@ impl Suite {
             "series": self.series.iter().map(series).collect::<Vec<_>>(),
         })
     }
+}
+
+/// What points have in a table beside what rows have too.
+pub(super) const OF_POINT: [&str; 6] = ["suite", "series", "size", "size_of", "skipped", "numbers"];
+
+/// A point under the names that columns of tables have: those of rows for what rows have as well, and [`OF_POINT`].
+pub(super) fn cells(computes_on_cpu: bool, suite: &Suite, series: &str, point: &Point) -> Value {
+    let number = |name: &str| point.numbers.get(name);
+    // What has a column of its own is not told twice.
+    let rest = point
+        .numbers
+        .iter()
+        .filter(|(name, _)| !["compile_seconds", "first_run_seconds"].contains(&name.as_str()));
+    let numbers: Vec<String> = rest.map(|(name, x)| format!("{name}={x}")).collect();
+    let (time, cpu) = (point.times(false), point.times(true));
+    json!({
+        "suite": suite.name, "series": series, "size": point.x, "size_of": suite.x, "skipped": point.skipped,
+        "numbers": numbers.join("; "), "median_seconds": time.median, "p10_seconds": time.p10, "p90_seconds": time.p90,
+        "cpu_seconds": cpu.median, "cpu_p10_seconds": cpu.p10, "cpu_p90_seconds": cpu.p90, "samples": point.samples,
+        "judged_by": (computes_on_cpu && cpu.median.is_some()).then(|| Clock::Cpu.to_string()),
+        "max_error": point.max_error, "checked": point.checked, "compile_seconds": number("compile_seconds"),
+        "first_run_seconds": number("first_run_seconds"), "flags": point.flags, "failure": point.failure,
+    })
 }
 
 /// Seconds that a run of a larger size is expected to take, from the sizes before.
@@ -207,8 +246,6 @@ pub(super) fn run(
         (true, true) => LONGEST_QUICK,
         (true, false) => LONGEST,
     };
-    // Long runs are timed once: a sweep has many of them.
-    let options = Options { runs: 1, ..options };
     let host = document.system.memory_bytes;
     let mut suite = kind.empty();
     keep(document, &suite);
@@ -262,19 +299,42 @@ pub(super) fn run(
 
 /// What a suite shows, in sentences.
 pub(crate) fn findings(computes_on_cpu: bool, suite: &Suite) -> Vec<String> {
-    let crossings = crossings(suite, &lines(computes_on_cpu, suite)).into_iter().map(|c| c.told);
-    let points = suite.series.first().into_iter().flat_map(|s| &s.points);
-    let shares = points.filter_map(|p| {
-        let (size, of) = (format!("{} {}", grouped(p.x?), suite.x), |name| p.numbers.get(name).copied());
-        let (kernels, dispatches) = (share(Some(of(KERNEL_SHARE)?)), grouped(of(DISPATCHES)?));
-        Some(format!("{size}: kernels take {kernels} of a submission of {dispatches} dispatches"))
+    let cpu = by_cpu(computes_on_cpu, suite);
+    let clock = if cpu { " (by CPU time)" } else { "" };
+    let crossings = crossings(suite, &lines(computes_on_cpu, suite)).into_iter().map(|c| c.told + clock);
+    let points = || suite.series.first().into_iter().flat_map(|s| &s.points);
+    let size = |p: &Point| Some(format!("{} {}", grouped(p.x?), suite.x));
+    let number = |p: &Point, name| p.numbers.get(name).copied();
+    let shares = points().filter_map(|p| {
+        let kernels = share(Some(number(p, KERNEL_SHARE)?));
+        let dispatches = grouped(number(p, DISPATCHES)?);
+        Some(format!(
+            "{}: kernels take {kernels} of a submission of {dispatches} dispatches{clock}",
+            size(p)?
+        ))
     });
-    crossings.chain(shares).collect()
+    let exceeding = points().filter(|p| p.flags.contains(&Flag::PartsExceed.to_string())).filter_map(|p| {
+        let parts = positive(number(p, if cpu { PARTS_CPU } else { PARTS }))?;
+        let whole = positive(if cpu { p.cpu } else { p.y })?;
+        Some(format!(
+            "{}: the parts add up to {}, {} more than the whole of {}{clock}; features, row and colours are timed step by step in \
+             runs of their own, so the excess is noise and the submissions of single steps: take the whole for the time, and the parts for \
+             how it divides",
+            size(p)?,
+            seconds(parts),
+            share(Some(parts / whole - 1.0)),
+            seconds(whole),
+        ))
+    });
+    crossings.chain(shares).chain(exceeding).collect()
 }
 
 /// Names of numbers that sentences are made of: the part of a submission's time in which kernels run, and its dispatches.
 const KERNEL_SHARE: &str = "kernel_share";
 const DISPATCHES: &str = "dispatches";
+/// The sum of the parts of a whole, by the clock and in processor seconds.
+const PARTS: &str = "parts_seconds";
+const PARTS_CPU: &str = "parts_cpu_seconds";
 
 /// Further numbers of a point for people, each with its name.
 pub(crate) fn numbers(point: &Point) -> Vec<String> {
@@ -304,8 +364,9 @@ pub fn point_text(suite: &Suite, series: &str, point: &Point) -> String {
     if let Some(why) = &point.skipped {
         return format!("{head}  not run: {why}");
     }
-    let mut parts = vec![point.y.map_or_else(|| "too short to see".into(), seconds)];
-    parts.extend(point.cpu.map(|s| format!("{} CPU", seconds(s))));
+    let mut parts = vec![point.y.map_or_else(|| "too short to see".into(), |y| spread(y, point.y_ends))];
+    parts.extend(point.cpu.map(|s| format!("{} {}", spread(s, point.cpu_ends), Clock::Cpu)));
+    parts.extend(point.samples.map(|n| counted(n as u64, "run", "runs")));
     parts.extend(match (point.max_error, &point.checked) {
         (Some(x), of) => Some(format!("error {} ({})", error(Some(x)), of.as_deref().unwrap_or("all"))),
         (None, why) => why.as_ref().map(|why| format!("checked: {why}")),

@@ -1,6 +1,6 @@
 //! The rows of `wgattn bench`: kernels of the list on one or several devices, printed and exported as they come.
 
-use super::{Args, compare, device_line, progress, suites};
+use super::{Args, compare, device_line, progress, stage, suites};
 use crate::backend::{Backend, DeviceKind, device};
 use crate::bench::compare::{Options, against_baseline};
 use crate::bench::document::{Document, Settings};
@@ -22,7 +22,8 @@ enum Format {
     Markdown,
 }
 
-/// A file that is written anew after every row.
+/// A file that is there from the beginning of a run and is written anew after every row, as a whole: whenever a run ends, also by a signal,
+/// it holds what was measured until then.
 #[derive(Debug)]
 struct Export {
     path: PathBuf,
@@ -97,6 +98,14 @@ impl Watcher for Printer {
             true => notice(format_args!("{} was lost and is opened again", backend.info().name)),
             false => self.line(&device_line(backend)),
         }
+    }
+
+    fn begun(&mut self, document: &Document) {
+        self.export(document);
+    }
+
+    fn stage(&mut self, what: &str) {
+        stage(what);
     }
 
     fn next(&mut self, what: &str) {

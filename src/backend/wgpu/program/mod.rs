@@ -12,6 +12,7 @@ mod run;
 
 use super::pipeline::{Pipeline, fits, pipeline};
 use super::readback::{Origin, Ticket, row_pitch};
+use super::tune::Chosen;
 use super::window::{Window, fold, windows};
 use super::{Core, Progress, WgpuBackend};
 use crate::backend::{
@@ -120,6 +121,8 @@ pub struct WgpuProgram {
     choice: Choice,
     /// For every step the variant that a search found better than the device's default.
     found: Vec<Option<&'static str>>,
+    /// Steps that a search had no time for.
+    untried: usize,
 }
 
 impl WgpuProgram {
@@ -149,16 +152,19 @@ impl WgpuProgram {
             profiling: false,
             choice,
             found: Vec::new(),
+            untried: 0,
             graph: graph.clone(),
             schedule,
             core,
         };
         program.allocate()?;
         let total = program.schedule.steps.len();
-        program.found = match program.core.tuner.as_ref().filter(|_| program.choice.follow == Follow::Found) {
+        let tuner = program.core.tuner.as_ref().filter(|_| program.choice.follow == Follow::Found);
+        let chosen = match tuner {
             Some(tuner) => tuner.choose(&program.core, &program.schedule, &program.choice, progress)?,
-            None => vec![None; total],
+            None => Chosen { variants: vec![None; total], untried: 0 },
         };
+        (program.found, program.untried) = (chosen.variants, chosen.untried);
         for index in 0..total {
             let prepared = program.prepare_step(index)?;
             progress(index + 1, total, program.schedule.steps[index].kernel.name);

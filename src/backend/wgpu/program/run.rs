@@ -296,6 +296,10 @@ impl Program for WgpuProgram {
         self.steps.iter().filter(|s| s.tuned).count()
     }
 
+    fn untried_steps(&self) -> usize {
+        self.untried
+    }
+
     fn memory(&self) -> Memory {
         let stage = |s: &Stage| match s {
             Stage::Uniform(buffer) => buffer.size(),

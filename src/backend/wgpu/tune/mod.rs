@@ -150,7 +150,7 @@ impl Tuner {
         })
     }
 
-    /// The variant for every step: `None` where it is the device's default, or nothing is known better.
+    /// The variant for every step.
     ///
     /// Errors: [`Error::DeviceLost`]; whatever else goes wrong with a variant only means that it is not taken.
     pub(super) fn choose(
@@ -159,7 +159,7 @@ impl Tuner {
         schedule: &Schedule,
         asked: &Asked,
         progress: Progress<'_>,
-    ) -> Result<Vec<Option<&'static str>>> {
+    ) -> Result<Chosen> {
         // Held while it searches: two searches at a time would measure each other.
         let mut known = self.known.lock().map_err(|_| {
             core.failed("tuning", "another thread panicked while it chose variants; open the device again")
@@ -168,12 +168,13 @@ impl Tuner {
         let begun = Instant::now();
         let mut new = Choices::new();
         let mut left: Vec<&str> = Vec::new();
-        let mut chosen = Vec::new();
+        let mut chosen = Chosen { variants: Vec::new(), untried: 0 };
         for (index, step) in schedule.steps.iter().enumerate() {
             let candidates = candidates(core, step, asked);
             let class = Class::of(step, schedule, &candidates);
-            let is_new = !known.choices.contains_key(&class) && !known.not_tried.contains(&class);
-            if candidates.len() > 1 && is_new && !left.contains(&step.kernel.name) {
+            let is_known =
+                |known: &Known| known.choices.contains_key(&class) || known.not_tried.contains(&class);
+            if candidates.len() > 1 && !is_known(&known) && !left.contains(&step.kernel.name) {
                 if begun.elapsed().as_secs_f64() >= self.seconds {
                     left.push(step.kernel.name);
                 } else {
@@ -190,8 +191,10 @@ impl Tuner {
                     }
                 }
             }
+            chosen.untried += usize::from(candidates.len() > 1 && !is_known(&known));
             let found = known.choices.get(&class).filter(|c| c.variant != c.default);
             chosen
+                .variants
                 .push(found.and_then(|c| candidates.iter().map(|v| v.name).find(|name| *name == c.variant)));
         }
         if !left.is_empty() {
@@ -292,6 +295,15 @@ impl Tuner {
             None => Searched::NotTried,
         })
     }
+}
+
+/// What came of the searches for a program.
+#[derive(Debug)]
+pub(super) struct Chosen {
+    /// By step: `None` where it is the device's default, or nothing is known better.
+    pub(super) variants: Vec<Option<&'static str>>,
+    /// Steps that there was no time for.
+    pub(super) untried: usize,
 }
 
 /// What came of a search.

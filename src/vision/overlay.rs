@@ -194,7 +194,8 @@ impl Overlay {
 
 /// The format that a target's suffix asks for, before any work is done for it.
 ///
-/// Errors: [`OverlayError::Suffix`]; [`OverlayError::Write`] for a folder, or a file in a folder that is not there.
+/// Errors: [`OverlayError::Suffix`]; [`OverlayError::Write`] for a folder, a file that is read-only, or one in a folder that is not there
+/// or takes no file.
 pub fn check_target(path: &Path) -> Result<ImageFormat, OverlayError> {
     let shown = path.display().to_string();
     let format = match ImageFormat::from_path(path) {
@@ -211,16 +212,10 @@ pub fn check_target(path: &Path) -> Result<ImageFormat, OverlayError> {
     if path.is_dir() {
         return Err(OverlayError::Write { path: shown, reason: "it is a folder".to_owned() });
     }
-    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        let reason = "it is a device or a pipe, not an ordinary file".to_owned();
-        return Err(OverlayError::Write { path: shown, reason });
+    match crate::whole_file::check_target(path) {
+        Ok(()) => Ok(format),
+        Err(reason) => Err(OverlayError::Write { path: shown, reason: plain(reason) }),
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if !folder.is_dir() {
-        let reason = format!("there is no folder {}", folder.display());
-        return Err(OverlayError::Write { path: shown, reason });
-    }
-    Ok(format)
 }
 
 /// Saves a picture whole or not at all: it is written beside `path` under another name, then renamed.

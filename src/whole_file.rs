@@ -67,10 +67,8 @@ fn check_place(target: &Path) -> io::Result<()> {
         }
         // A new file takes its place, which the system allows; whoever made it read-only wants to keep it.
         if found.permissions().readonly() {
-            return Err(io::Error::new(
-                io::ErrorKind::PermissionDenied,
-                "the file that is there is read-only: make it writable, or choose another name",
-            ));
+            let why = "the file that is there is read-only; make it writable, or choose another name";
+            return Err(io::Error::other(why));
         }
     }
     let folder = parent(target);

@@ -2,7 +2,7 @@
 
 use num_traits::One;
 use std::fmt::Display;
-#[cfg(any(feature = "cli", feature = "wgpu"))]
+#[cfg(any(feature = "cli", feature = "vision", feature = "wgpu"))]
 use std::io;
 
 /// The form of a word that goes with a count: `plural(1, "is", "are")` is `is`.
@@ -87,7 +87,7 @@ pub(crate) fn one_line(error: impl Display) -> String {
 }
 
 /// The same with what can be done about it: `permission denied; check its permissions`.
-#[cfg(any(feature = "cli", feature = "wgpu"))]
+#[cfg(any(feature = "cli", feature = "vision", feature = "wgpu"))]
 pub(crate) fn told(error: &io::Error) -> String {
     use io::ErrorKind as Kind;
     let remedy = match error.kind() {

@@ -43,7 +43,7 @@ pub(super) struct Args {
     /// `position` for position codes
     filter: Vec<String>,
     /// auto, all, cpu, or the index, name or backend of an adapter (see `wgattn devices`); several with commas
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_parser = super::device_word)]
     device: Vec<String>,
     /// Only devices of these backends: vulkan, dx12, metal, gl, cpu; several with commas. Without --device, all of them
     #[arg(long, value_delimiter = ',')]

@@ -19,7 +19,7 @@ pub(super) struct Args {
     /// Part of a kernel's name, or KERNEL/CASE with a part of each; everything if left out
     filter: Option<String>,
     /// auto, all, cpu, or indices, names or backends of adapters, separated by commas (see `wgattn devices`)
-    #[arg(long, default_value = "auto")]
+    #[arg(long, default_value = "auto", value_parser = super::device_word)]
     device: String,
     /// Print JSON
     #[arg(long)]

@@ -121,6 +121,17 @@ fn print_line(text: &str) -> Outcome {
     }
 }
 
+/// A word that asks for a device. An empty one, as an unset variable of a script leaves it, is part of every name.
+fn device_word(text: &str) -> Result<String, String> {
+    match text.trim().is_empty() {
+        false => Ok(text.into()),
+        true => {
+            let expected = "expected auto, cpu, or the index, name or backend of an adapter";
+            Err(format!("{expected}; see `wgattn devices`, or leave --device out"))
+        }
+    }
+}
+
 /// Opens a device and tells what there is to tell about it.
 fn open_device(asked: &str, tune: tune::TuneArg) -> Result<Box<dyn crate::backend::Backend>, Failure> {
     let opened = tune.open(asked)?;

@@ -3,7 +3,7 @@
 //! The photograph is drawn in grey beneath, so that every hue in the picture belongs to the map.
 
 use crate::numbers::significant;
-use crate::words::{counted, plain};
+use crate::words::{counted, plain, told};
 use std::io::{Cursor, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -77,11 +77,11 @@ pub enum OverlayError {
         path: String,
     },
     /// The picture could not be written; nothing was left behind and an older file stays as it was.
-    #[error("cannot save picture `{path}`: {reason}; choose a folder that exists and can be written")]
+    #[error("cannot save picture `{path}`: {reason}")]
     Write {
         /// Path as given.
         path: String,
-        /// The reason.
+        /// The reason, and what to do.
         reason: String,
     },
 }
@@ -210,11 +210,11 @@ pub fn check_target(path: &Path) -> Result<ImageFormat, OverlayError> {
         _ => return Err(OverlayError::Suffix { path: shown }),
     };
     if path.is_dir() {
-        return Err(OverlayError::Write { path: shown, reason: "it is a folder".to_owned() });
+        return Err(OverlayError::Write { path: shown, reason: "it is a folder; name a file".to_owned() });
     }
     match crate::whole_file::check_target(path) {
         Ok(()) => Ok(format),
-        Err(reason) => Err(OverlayError::Write { path: shown, reason: plain(reason) }),
+        Err(reason) => Err(OverlayError::Write { path: shown, reason: told(&reason) }),
     }
 }
 
@@ -241,7 +241,7 @@ pub fn save_picture(picture: &RgbImage, path: impl AsRef<Path>) -> Result<(), Ov
         } else {
             None
         };
-        fail(format!("{}{}", plain(e), left.unwrap_or_default()))
+        fail(format!("{}{}", told(&e), left.unwrap_or_default()))
     })
 }
 

@@ -439,7 +439,7 @@ fn what_does_not_exist_or_cannot_be_written_is_refused_in_one_line() {
         (&["transpose", "crosover"], "such as crossover,"),
         (&[""], "--list"),
         (&["matmul", "--case", "sqare_512"], "square_512"),
-        (&["matmul", "--variant", "no_such"], "tile64"),
+        (&["matmul", "--variant", "tile46"], "tile64"),
         (&["matmul", "--device", "no_such"], "no_such"),
         (&["matmul", "--backend", "cuda"], "no CUDA backend yet"),
         (&["matmul", "--export", &nowhere], "there is no folder"),

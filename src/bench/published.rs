@@ -501,9 +501,13 @@ impl<'a> At<'a> {
     }
 }
 
+// Roofs and overheads are differences of measurements; what is no positive number among them is not looked at.
 fn roof(at: &At<'_>, key: &str) -> Result<Roof> {
     let roof = at.at(key)?;
-    Ok(Roof { per_second: roof.number("per_second")?, per_cpu_second: roof.number("per_cpu_second")? })
+    Ok(Roof {
+        per_second: roof.any_number("per_second")?,
+        per_cpu_second: roof.any_number("per_cpu_second")?,
+    })
 }
 
 /// Rates of `peaks` that have a roof of their own, beside those of `loads`.
@@ -533,10 +537,10 @@ fn peaks(at: &At<'_>) -> Result<Peaks> {
     }
     Ok(Peaks {
         roofs,
-        dispatch: at.number("dispatch_seconds")?,
-        submit: at.number("submit_seconds")?,
-        memory_from: at.number("memory_from")?,
-        overlap: at.number("overlap")?,
+        dispatch: at.any_number("dispatch_seconds")?,
+        submit: at.any_number("submit_seconds")?,
+        memory_from: at.any_number("memory_from")?,
+        overlap: at.any_number("overlap")?,
     })
 }
 

@@ -592,8 +592,8 @@ mod tests {
 
     #[test]
     fn a_row_too_large_for_the_host_says_so() {
-        let sweep = super::super::plan::Sweep { tokens: vec![1 << 31], ..Default::default() };
-        let wanted = Wanted { filters: vec!["reduce_sum".into()], sweep, ..Wanted::default() };
+        let sweep = super::super::plan::Sweep { tokens: vec![1 << 30], ..Default::default() };
+        let wanted = Wanted { filters: vec!["weighted_sum".into()], sweep, ..Wanted::default() };
         let (document, _) = ran(Fault::None, &plan(&wanted).expect("it has tokens").jobs);
         let failure = document.rows().next().and_then(Row::failure).expect("the row fails").to_string();
         assert!(failure.contains("on the host") && failure.contains("use fewer tokens"), "{failure}");

@@ -166,6 +166,9 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
     let text = error.to_string();
     let (what, rest) = text.split_once("\n\n").unwrap_or((&text, ""));
+    // Whoever writes a negative number does not mean a file or a filter of that name.
+    let rest = rest.lines().filter(|line| !line.trim_start().starts_with("tip: to pass '-"));
+    let rest = rest.skip_while(|line| line.is_empty()).collect::<Vec<_>>().join("\n");
     say(format_args!("{}\n\n{}", what.lines().map(str::trim).collect::<Vec<_>>().join(" "), rest.trim_end()));
     ExitCode::from(2)
 }

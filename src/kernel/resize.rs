@@ -40,6 +40,10 @@ impl Case {
         let mut dims = sizes.clone();
         let own = Dims::of(self.dims);
         let is_other = sizes.iter().any(|(name, size)| own.find(name) != Some(size));
+        let made = self.fill.iter().find(|(_, fill)| matches!(fill, Fill::Made(_)));
+        if let (Some((port, _)), Resize::Plain, true) = (made, self.resize, is_other) {
+            return Err(format!("the data of `{port}` are made for the sizes of the case alone"));
+        }
         let params = match self.resize {
             Resize::By(by) if is_other => by(&mut dims)?,
             _ => (self.params)(),
@@ -48,13 +52,7 @@ impl Case {
             complete(&mut dims, &params);
         }
         (spec.check)(&dims, &params)?;
-        let made = self.fill.iter().find(|(_, fill)| matches!(fill, Fill::Made(_)));
-        match (made, self.resize) {
-            (Some((port, _)), Resize::Plain) if is_other => {
-                Err(format!("the data of `{port}` are made for the sizes of the case alone"))
-            }
-            _ => Ok((dims, params)),
-        }
+        Ok((dims, params))
     }
 }
 

@@ -15,7 +15,7 @@ fn refusals_of_the_system_are_told_in_words() {
         (&["conformance", "matmul/odd", "--out", "/proc/o.json", "--device", "cpu"], "no file can be made"),
         (&["conformance", "matmul/odd", "--dump", "/proc/o", "--device", "cpu"], "no folder can be made"),
         (&["conformance", "matmul/odd", "--web", "/proc/o"], "no folder can be made"),
-        (&["mask", "toeplitz", "--out", "/proc/o.png", "--device", "cpu"], "no file can be made"),
+        (&["mask", "causal", "--grid", "4x4", "--at", "1,1", "--out", "/proc/o.png"], "no file can be made"),
         (&["spe", "--out", "/proc/o.png", "--device", "cpu"], "no file can be made"),
         (&["map", &picture, "--at", "5,5", "--device", "cpu", "--out", "/proc/o.png"], "no file can be made"),
         (&["map", &picture, "--at", "5,5", "--device", "cpu", "--raw", "/proc/o.npy"], "no file can be made"),
@@ -65,7 +65,7 @@ fn what_is_read_only_is_not_replaced() {
         &["conformance", "matmul/odd", "--out", "o.json"],
         &["map", &picture, "--at", "5,5", "--out", "o.png"],
         &["map", &picture, "--at", "5,5", "--raw", "o.npy"],
-        &["mask", "toeplitz", "--out", "o.png"],
+        &["mask", "causal", "--grid", "4x4", "--at", "1,1", "--out", "o.png"],
         &["spe", "--out", "o.png"],
         &["eval", "matmul", "--inputs", &inputs, "--out", "o.npz"],
     ];
@@ -89,7 +89,7 @@ fn an_empty_device_is_refused_everywhere() {
     let picture = folder.picture("a.png", 48, 48);
     let cases: [&[&str]; 9] = [
         &["map", &picture, "--at", "5,5"],
-        &["mask", "toeplitz"],
+        &["mask", "causal", "--grid", "4x4", "--at", "1,1"],
         &["spe"],
         &["graph", "none.json"],
         &["eval", "matmul", "--inputs", "none.npz", "--out", "o.npz"],
@@ -116,12 +116,58 @@ fn an_empty_device_is_refused_everywhere() {
     folder.run(&["conformance", "", "--device", "cpu"]).refused(&["no kernel matches \"\""]);
 }
 
+/// What is remembered of tuning, and what stands where it should be, is told for what it is. Without adapters there is nothing to tell.
+#[cfg(feature = "wgpu")]
+#[test]
+fn what_is_wrong_with_remembered_choices_is_told() {
+    let folder = Folder::new("remembered");
+    let devices = |args: &[&str]| {
+        let args = [&["devices"], args].concat();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wgattn"));
+        for name in ["XDG_CACHE_HOME", "LOCALAPPDATA", "HOME"] {
+            command.env(name, &folder.0);
+        }
+        Run::of(&args, &command.args(&args).output().expect("the program starts"))
+    };
+    let all = devices(&["--tuned", "--json"]).done().json();
+    let Some(file) = all["devices"][0]["file"].as_str().map(PathBuf::from) else { return };
+    assert!(file.starts_with(&folder.0), "{}", file.display());
+    let none = devices(&["--forget-tuned"]).done();
+    assert!(none.stdout.contains("nothing was remembered"), "{}", none.all());
+    fs::create_dir_all(file.parent().expect("a folder")).expect("ours");
+    for (text, told) in [
+        ("wgattn tuned variants, format 1\nadap", "it is cut off"),
+        ("wgattn tuned variants, format 1\nadapter: nobody's\n", "of another adapter: \"nobody's\""),
+        ("secret words\n", "it does not begin with"),
+        ("", "it is empty"),
+    ] {
+        fs::write(&file, text).expect("ours");
+        let listed = devices(&["--tuned"]).done();
+        assert!(listed.stdout.contains(told) && listed.stdout.contains("--forget-tuned"), "{}", listed.all());
+        assert!(!listed.stdout.contains("secret"), "{}", listed.all());
+    }
+    let removed = devices(&["--forget-tuned"]).done();
+    assert!(removed.stdout.contains("is removed") && !file.exists(), "{}", removed.all());
+    fs::create_dir(&file).expect("ours");
+    let listed = devices(&["--tuned"]).done();
+    assert!(
+        listed.stdout.contains("it is a folder") && listed.stdout.contains("by hand"),
+        "{}",
+        listed.all()
+    );
+    let kept = devices(&["--forget-tuned", "--json"]);
+    assert_eq!(kept.code, Some(1), "{}", kept.all());
+    assert!(kept.stderr.contains("is a folder") && kept.stderr.contains("by hand"), "{}", kept.all());
+    assert_eq!(kept.json()["devices"][0]["removed"], false);
+}
+
 /// A negative number is the value of the option before it, and is refused as such.
 #[test]
 fn negative_numbers_are_refused_with_what_the_option_takes() {
     let folder = Folder::new("negative");
     let picture = folder.picture("a.png", 48, 48);
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 10] = [
+        (&["bench", "-5"], "unexpected argument"),
         (&["bench", "matmul", "--n", "-5"], "whole number from 1 to 4294967295"),
         (&["bench", "matmul", "--n", "-1k..4k"], "whole number from 1 to 4294967295"),
         (&["bench", "matmul", "--n", "9999999M"], "whole number from 1 to 4294967295"),

@@ -222,7 +222,7 @@ mod tests {
             (whole[..whole.len() - 3].into(), "cut off"),
             (whole[..whole.len() - 8].into(), "cut off"),
             (whole.replace("end 2", "end 3"), "has 2 choices and says 3"),
-            (whole.replace("\tplain\t", "\tnobody\t"), "line 7 is no choice"),
+            (whole.replace("\tplain\t", "\tnobody\t"), "line 8 is no choice"),
             (whole.replace("1.25e-4", "NaN"), "is no choice"),
             (whole.replace("matmul\t", "matmul "), "is no choice"),
         ] {

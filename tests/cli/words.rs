@@ -16,7 +16,7 @@ fn refusals_of_the_system_are_told_in_words() {
         (&["conformance", "matmul/odd", "--dump", "/proc/o", "--device", "cpu"], "no folder can be made"),
         (&["conformance", "matmul/odd", "--web", "/proc/o"], "no folder can be made"),
         (&["mask", "causal", "--grid", "4x4", "--at", "1,1", "--out", "/proc/o.png"], "no file can be made"),
-        (&["spe", "--out", "/proc/o.png", "--device", "cpu"], "no file can be made"),
+        (&["spe", "sine", "--out", "/proc/o.png", "--device", "cpu"], "no file can be made"),
         (&["map", &picture, "--at", "5,5", "--device", "cpu", "--out", "/proc/o.png"], "no file can be made"),
         (&["map", &picture, "--at", "5,5", "--device", "cpu", "--raw", "/proc/o.npy"], "no file can be made"),
         (
@@ -66,7 +66,7 @@ fn what_is_read_only_is_not_replaced() {
         &["map", &picture, "--at", "5,5", "--out", "o.png"],
         &["map", &picture, "--at", "5,5", "--raw", "o.npy"],
         &["mask", "causal", "--grid", "4x4", "--at", "1,1", "--out", "o.png"],
-        &["spe", "--out", "o.png"],
+        &["spe", "sine", "--out", "o.png"],
         &["eval", "matmul", "--inputs", &inputs, "--out", "o.npz"],
     ];
     for args in cases {
@@ -90,7 +90,7 @@ fn an_empty_device_is_refused_everywhere() {
     let cases: [&[&str]; 9] = [
         &["map", &picture, "--at", "5,5"],
         &["mask", "causal", "--grid", "4x4", "--at", "1,1"],
-        &["spe"],
+        &["spe", "sine"],
         &["graph", "none.json"],
         &["eval", "matmul", "--inputs", "none.npz", "--out", "o.npz"],
         &["bench", "count_flags", "--quick"],
@@ -99,7 +99,7 @@ fn an_empty_device_is_refused_everywhere() {
         #[cfg(feature = "explorer")]
         &["explore"],
         #[cfg(not(feature = "explorer"))]
-        &["spe"],
+        &["spe", "sine"],
     ];
     for args in cases {
         for word in ["", " "] {
@@ -175,7 +175,7 @@ fn negative_numbers_are_refused_with_what_the_option_takes() {
         (&["bench", "matmul", "--seconds", "-1"], "0 to 3600"),
         (&["bench", "matmul", "--max-dispatch-ms", "-1"], "1 to 60000"),
         (&["bench", "scaling", "--tokens", "-64"], "-64"),
-        (&["spe", "--realizations", "-3"], "-3"),
+        (&["spe", "sine", "--realizations", "-3"], "-3"),
         (&["map", &picture, "--at", "5,5", "--heads", "-2"], "-2"),
     ];
     for (args, told) in cases {

@@ -250,6 +250,11 @@ mod tests {
         }
         assert_eq!(fs::read(&file).unwrap(), b"mine");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing is left beside it");
+        // Some systems remove no file that is read-only.
+        let mut permissions = fs::metadata(&file).unwrap().permissions();
+        #[expect(clippy::permissions_set_readonly_false, reason = "it is removed at once")]
+        permissions.set_readonly(false);
+        fs::set_permissions(&file, permissions).unwrap();
         fs::remove_dir_all(folder).unwrap();
     }
 

@@ -321,11 +321,10 @@ fn what_is_listed_at_other_sizes_runs() {
         let left_out = listed["left_out"].as_array().expect("what is left out");
         assert!(rows.len() > 5 && !left_out.is_empty(), "{sweep:?}");
         assert!(left_out.iter().all(|l| l["reason"].as_str().is_some_and(|r| !r.is_empty())), "{left_out:?}");
-        // Small ones: others are the same code.
         let names =
             rows.iter().filter_map(|r| r["kernel"].as_str()).collect::<std::collections::BTreeSet<_>>();
         let args = ["--quick", "--seconds", "0", "--device", "cpu", "--json"];
-        let names: Vec<&str> = names.into_iter().filter(|name| !LARGE_ALL_THE_SAME.contains(name)).collect();
+        let names: Vec<&str> = names.into_iter().collect();
         let output = bench(&[&names[..], &args, sweep].concat());
         let all = json(&output);
         let rows = all["devices"][0]["rows"].as_array().expect("a list of rows");
@@ -335,9 +334,6 @@ fn what_is_listed_at_other_sizes_runs() {
         assert!(output.status.success() && rows.len() >= names.len(), "{sweep:?}");
     }
 }
-
-/// Kernels whose cases are large in another dimension than those that are swept.
-const LARGE_ALL_THE_SAME: [&str; 0] = [];
 
 #[test]
 fn lists_and_descriptions_refuse_what_they_would_not_look_at() {

@@ -30,7 +30,7 @@ pub mod tensor;
 pub mod topology;
 #[cfg(feature = "vision")]
 pub mod vision;
-#[cfg(any(feature = "cli", feature = "wgpu"))]
+#[cfg(any(feature = "cli", feature = "vision", feature = "wgpu"))]
 #[cfg_attr(not(feature = "cli"), allow(dead_code, reason = "the command line uses the rest"))]
 mod whole_file;
 mod words;

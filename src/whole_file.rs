@@ -29,7 +29,7 @@ pub(crate) struct Pending {
 impl Pending {
     /// Makes the file, empty, under a name with the target's suffix.
     pub(crate) fn beside(target: &Path) -> io::Result<(Self, File)> {
-        check_target(target)?;
+        check_place(target)?;
         let target = fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
         let (partial, file) = Partial::beside(&target)?;
         Ok((Self { partial, target }, file))
@@ -47,17 +47,29 @@ impl Pending {
     }
 }
 
-/// Refuses what cannot become a file, before any work is done for it: a folder, a device, or a file in a folder that is not there.
+/// Refuses what cannot become a file, before any work is done for it: a folder, a device, a file that is read-only, or one in a folder
+/// that is not there or takes no new file, which only making one tells.
 pub(crate) fn check_target(target: &Path) -> io::Result<()> {
+    Pending::beside(target).map(drop)
+}
+
+fn check_place(target: &Path) -> io::Result<()> {
     if target.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }
-    // A device or a pipe would not be written but replaced.
-    if fs::metadata(target).is_ok_and(|found| !found.is_file()) {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "it is a device or a pipe, not an ordinary file",
-        ));
+    if let Ok(found) = fs::metadata(target) {
+        // A device or a pipe would not be written but replaced.
+        if !found.is_file() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is a device or a pipe, not an ordinary file",
+            ));
+        }
+        // A new file takes its place, which the system allows; whoever made it read-only wants to keep it.
+        if found.permissions().readonly() {
+            let why = "the file that is there is read-only; make it writable, or choose another name";
+            return Err(io::Error::other(why));
+        }
     }
     let folder = parent(target);
     match folder.is_dir() {
@@ -114,6 +126,20 @@ fn parent(target: &Path) -> &Path {
     target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// Why nothing new could be made in a folder that is there: the system speaks of the new name, which the user did not choose.
+pub(crate) fn unmade(what: &str, folder: &Path, error: io::Error) -> io::Error {
+    let folder = folder.display();
+    match error.kind() {
+        // Some folders are made by the system itself.
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported => {
+            io::Error::other(format!(
+                "no {what} can be made in the folder {folder}; choose one that you may write in"
+            ))
+        }
+        _ => error,
+    }
+}
+
 /// A file that goes away unless it was renamed.
 #[derive(Debug)]
 struct Partial {
@@ -128,7 +154,7 @@ impl Partial {
         let mut name = OsString::from(format!(".partial-{}-{count}-", std::process::id()));
         name.push(target.file_name().ok_or(io::ErrorKind::InvalidInput)?);
         let path = folder.join(name);
-        let file = File::create_new(&path)?;
+        let file = File::create_new(&path).map_err(|e| unmade("file", folder, e))?;
         Ok((Self { path }, file))
     }
 }
@@ -208,6 +234,36 @@ mod tests {
             let message = read_input(&path, 9).unwrap_err().to_string();
             assert!(message.contains("more bytes"), "{message}");
         }
+    }
+
+    #[test]
+    fn what_is_read_only_is_kept() {
+        let folder = folder("read-only");
+        let file = folder.join("x.json");
+        fs::write(&file, "mine").unwrap();
+        let mut permissions = fs::metadata(&file).unwrap().permissions();
+        permissions.set_readonly(true);
+        fs::set_permissions(&file, permissions).unwrap();
+        for outcome in [check_target(&file), write_whole(&file, |_| Ok(()))] {
+            let message = outcome.unwrap_err().to_string();
+            assert!(message.contains("read-only") && message.contains("another name"), "{message}");
+        }
+        assert_eq!(fs::read(&file).unwrap(), b"mine");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing is left beside it");
+        // Some systems remove no file that is read-only.
+        let mut permissions = fs::metadata(&file).unwrap().permissions();
+        #[expect(clippy::permissions_set_readonly_false, reason = "it is removed at once")]
+        permissions.set_readonly(false);
+        fs::set_permissions(&file, permissions).unwrap();
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_folder_that_takes_no_file_is_named() {
+        let message = check_target(Path::new("/proc/x.html")).unwrap_err().to_string();
+        assert!(message.contains("no file can be made in the folder /proc"), "{message}");
+        assert!(!message.contains("x.html"), "the name is not to blame: {message}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use num_traits::One;
 use std::fmt::Display;
-#[cfg(any(feature = "cli", feature = "wgpu"))]
+#[cfg(any(feature = "cli", feature = "vision", feature = "wgpu"))]
 use std::io;
 
 /// The form of a word that goes with a count: `plural(1, "is", "are")` is `is`.
@@ -26,6 +26,22 @@ pub(crate) fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
     let far = |other: &&str| slips(word, other);
     let best = known.into_iter().min_by_key(far)?;
     (slips(word, best) <= word.chars().count().max(best.chars().count()) / 3).then_some(best)
+}
+
+/// The few words of a list that are nearest to another one, or one of whose parts between underscores is: `newtn` is near to
+/// `newton_schulz`.
+#[cfg(feature = "cli")]
+pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    const MOST: usize = 3;
+    let far = |other: &str| {
+        let part = other.split('_').map(|part| slips(word, part)).min().unwrap_or(usize::MAX);
+        let whole = slips(word, other);
+        (part.min(whole), whole)
+    };
+    let mut all: Vec<((usize, usize), &str)> = known.into_iter().map(|other| (far(other), other)).collect();
+    all.sort_unstable();
+    all.dedup();
+    all.into_iter().take(MOST).map(|(_, other)| other).collect()
 }
 
 /// Letters to change, leave out, add, or swap with the next one, until a word is another (optimal string alignment).
@@ -71,7 +87,7 @@ pub(crate) fn one_line(error: impl Display) -> String {
 }
 
 /// The same with what can be done about it: `permission denied; check its permissions`.
-#[cfg(any(feature = "cli", feature = "wgpu"))]
+#[cfg(any(feature = "cli", feature = "vision", feature = "wgpu"))]
 pub(crate) fn told(error: &io::Error) -> String {
     use io::ErrorKind as Kind;
     let remedy = match error.kind() {
@@ -123,6 +139,15 @@ mod tests {
         }
         assert_eq!(closest("tree", []), None);
         assert_eq!([slips("ab", "ba"), slips("abc", "ac"), slips("", "xy")], [1, 1, 2]);
+    }
+
+    #[cfg(feature = "cli")]
+    #[test]
+    fn the_nearest_words_come_first() {
+        let known = ["fft", "matmul", "newton_schulz", "newton_schulz_workgroup", "scan", "matmul"];
+        assert_eq!(nearest("mtmul", known)[0], "matmul");
+        assert_eq!(nearest("newtn", known)[..2], ["newton_schulz", "newton_schulz_workgroup"]);
+        assert_eq!(nearest("x", ["a", "b"]), ["a", "b"]);
     }
 
     #[cfg(all(unix, feature = "cli"))]

@@ -331,6 +331,69 @@ fn sizes_can_be_swept() {
     assert_eq!(names, ["square_1024 [n=96 m=96]", "square_1024 [n=100 m=100]"], "{all}");
 }
 
+/// Every kernel that is listed at a size runs at it; the reference is enough to know, and small sizes are.
+#[test]
+fn what_is_listed_at_other_sizes_runs() {
+    for sweep in [
+        &["--n", "64"][..],
+        &["--landmarks", "10"],
+        &["--heads", "2", "--n", "36"],
+        &["--d", "8", "--n", "64"],
+    ] {
+        let listed = json(&bench(&[&["--list", "--json"], sweep].concat()));
+        let rows = listed["rows"].as_array().expect("a list of rows");
+        let left_out = listed["left_out"].as_array().expect("what is left out");
+        assert!(rows.len() > 5 && !left_out.is_empty(), "{sweep:?}");
+        assert!(left_out.iter().all(|l| l["reason"].as_str().is_some_and(|r| !r.is_empty())), "{left_out:?}");
+        let names =
+            rows.iter().filter_map(|r| r["kernel"].as_str()).collect::<std::collections::BTreeSet<_>>();
+        let args = ["--quick", "--seconds", "0", "--device", "cpu", "--json"];
+        let names: Vec<&str> = names.into_iter().collect();
+        let output = bench(&[&names[..], &args, sweep].concat());
+        let all = json(&output);
+        let rows = all["devices"][0]["rows"].as_array().expect("a list of rows");
+        for row in rows {
+            assert!(row["failure"].is_null(), "{sweep:?}: {row}");
+        }
+        assert!(output.status.success() && rows.len() >= names.len(), "{sweep:?}");
+    }
+}
+
+#[test]
+fn lists_and_descriptions_refuse_what_they_would_not_look_at() {
+    let folder = Folder::new("list");
+    let file = folder.file("x.json");
+    for args in [
+        &["--list", "--export", &file][..],
+        &["--list", "--baseline", &file],
+        &["--list", "--device", "cpu"],
+        &["--list", "--seconds", "1"],
+        &["--list", "--tune", "on"],
+        &["--describe", "--json"],
+        &["--describe", "matmul"],
+        &["--describe", "--export", &file],
+    ] {
+        let output = bench(args);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {errors}");
+        assert!(output.stdout.is_empty() && errors.contains("cannot be used with"), "{args:?}: {errors}");
+    }
+    assert!(!Path::new(&file).exists());
+}
+
+#[test]
+fn what_cannot_run_at_a_size_is_told_beside_what_can() {
+    let output = bench(&["gram", "graph_attention", "--n", "512,4k", "--list"]);
+    assert!(output.status.success());
+    let (text, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("gram/features_4096 [n=512 c=1]") && text.contains("2 rows"), "{text}");
+    assert!(told.contains("graph_attention/graphs_128_of_100 is left out at n=512, n=4096: "), "{told}");
+    let output = bench(&["graph_attention", "--n", "512", "--device", "cpu"]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("ask for other sizes") && output.stdout.is_empty(), "{told}");
+}
+
 /// Waits until a file holds a document with a row, or says what it holds instead.
 fn first_row(file: &Path) -> Value {
     let deadline = Instant::now() + Duration::from_secs(120);
@@ -440,7 +503,12 @@ fn what_does_not_exist_or_cannot_be_written_is_refused_in_one_line() {
     let (nowhere, text) = (folder.file("nowhere/x.json"), folder.file("x.txt"));
     for (args, told) in [
         (&["nothing_like_this"][..], "--list"),
-        (&["matmul", "--variant", "no_such"], "tile64"),
+        (&["matmul", "nothing_like_this"], "got \"nothing_like_this\""),
+        (&["mtmul"], "such as matmul,"),
+        (&["transpose", "crosover"], "such as crossover,"),
+        (&[""], "--list"),
+        (&["matmul", "--case", "sqare_512"], "square_512"),
+        (&["matmul", "--variant", "tile46"], "tile64"),
         (&["matmul", "--device", "no_such"], "no_such"),
         (&["matmul", "--backend", "cuda"], "no CUDA backend yet"),
         (&["matmul", "--export", &nowhere], "there is no folder"),

@@ -149,7 +149,7 @@ fn with_numbers(value: &mut Value, other: f64) {
 
 #[test]
 fn odd_numbers_break_neither_plots_nor_tables() {
-    for other in [0.0, -1.0, 1e-308, 5e-324, 1e18, f64::MAX] {
+    for other in [0.0, 1e-308, 5e-324, 1e18, f64::MAX] {
         let mut value = document("a.json");
         with_numbers(&mut value, other);
         check_page(&html(&value).expect("a report"), 2);
@@ -159,6 +159,14 @@ fn odd_numbers_break_neither_plots_nor_tables() {
         check_page(&html_comparison(&comparison), 1);
         let text = comparison.text();
         assert!(!text.contains(" inf") && !text.contains("NaN"), "{other}: {text}");
+    }
+    // No time is negative.
+    let mut value = document("a.json");
+    with_numbers(&mut value["devices"], -1.0);
+    let both = [("a".to_string(), document("a.json")), ("b".to_string(), value.clone())];
+    for error in [html(&value).err(), markdown(&value).err(), compare(&both, Options::default()).err()] {
+        let message = error.expect("refused").to_string();
+        assert!(message.contains("devices[0]") && message.contains("got -1"), "{message}");
     }
     // Some huge, some tiny: axes over all that numbers can hold.
     let mut value = document("a.json");
@@ -303,9 +311,11 @@ fn bench_compare(args: &[&str]) -> Output {
 }
 
 #[test]
-fn the_command_prints_pure_json_and_fails_only_when_told_to() {
+fn the_command_prints_pure_json_and_its_exit_code_tells() {
     let output = bench_compare(&["a.json", "b.json", "--json"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // One result is wrong there, which fails without being asked for.
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("wrong: the error is larger"));
     let value: Value = serde_json::from_slice(&output.stdout).expect("standard output is JSON");
     assert_eq!((&value["schema"], &value["regressions"]), (&json!("wgattn-bench-comparison"), &json!(4)));
     assert_eq!(value["groups"][0]["rows"][0]["cells"][1]["verdict"], "slower");
@@ -321,12 +331,56 @@ fn the_command_prints_pure_json_and_fails_only_when_told_to() {
 }
 
 #[test]
+fn wrong_results_and_files_apart_always_fail() {
+    let folder = std::env::temp_dir().join(format!("wgattn-compare-wrong-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a temporary folder");
+    let write = |name: &str, rows: Value| {
+        let device = json!({ "name": "card", "backend": "vulkan", "type": "discrete", "rows": rows });
+        let document =
+            json!({ "schema": "wgattn-bench", "version": 1, "complete": true, "devices": [device] });
+        let file = folder.join(name);
+        std::fs::write(&file, document.to_string()).expect("the folder is ours");
+        file.to_str().expect("UTF-8").to_string()
+    };
+    let row = |kernel: &str, error: f64| {
+        json!({
+            "kernel": kernel, "case": "x", "median_seconds": 1.0, "p10_seconds": 1.0, "p90_seconds": 1.0,
+            "samples": 10, "max_error": error, "tolerance": 1e-6,
+        })
+    };
+    let right = write("right.json", json!([row("matmul", 1e-7)]));
+    let wrong = write("wrong.json", json!([row("matmul", 1e-3)]));
+    let other = write("other.json", json!([row("fft", 1e-7)]));
+    let negative =
+        write("negative.json", json!([{ "kernel": "matmul", "case": "x", "median_seconds": -1.0 }]));
+    let binary = folder.join("picture.json");
+    std::fs::write(&binary, b"\x89PNG\r\n\x1a\n").expect("the folder is ours");
+    let binary = binary.to_str().expect("UTF-8").to_string();
+    for (files, code, told) in [
+        ([&right, &right], 0, ""),
+        // As wrong as before is wrong; what was wrong in the first alone is mended.
+        ([&wrong, &right], 0, ""),
+        ([&right, &wrong], 1, "1 result is wrong"),
+        ([&wrong, &wrong], 1, "1 result is wrong"),
+        ([&right, &other], 1, "no row or suite in common with the first: other.json"),
+        ([&right, &negative], 1, "rows[0] (\"matmul/x\").median_seconds"),
+        ([&right, &binary], 1, "no UTF-8 text"),
+    ] {
+        let output = bench_compare(&[files[0], files[1]]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{files:?}: {errors}");
+        assert!(errors.contains(told), "{files:?}: {errors}");
+    }
+    std::fs::remove_dir_all(&folder).expect("the folder is ours");
+}
+
+#[test]
 fn the_command_writes_a_page_and_refuses_what_is_no_benchmark() {
     let folder = std::env::temp_dir().join(format!("wgattn-compare-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a temporary folder");
     let page = folder.join("page.html");
     let output = bench_compare(&["a.json", "b.json", "--html", page.to_str().expect("UTF-8")]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "a result is wrong there");
     check_page(&std::fs::read_to_string(&page).expect("the page was written"), 1);
     let whole = std::fs::read_to_string(path("a.json")).expect("the document");
     let half: String = whole.chars().take(whole.chars().count() / 2).collect();

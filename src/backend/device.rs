@@ -25,6 +25,13 @@ pub fn choose(list: &[DeviceInfo], asked: &str) -> Result<(usize, Option<String>
     let say = |i: usize| format!("{i}: {} ({})", list[i].name, list[i].backend);
     let known = || (0..list.len()).map(say).collect::<Vec<_>>().join(", ");
     let none = |reason: String| Error::NoDevice { asked: asked.into(), reason };
+    if asked.trim().is_empty() {
+        // Part of every name.
+        return Err(none(format!(
+            "this names none; use auto, cpu, or the index or name of one of [{}]",
+            known()
+        )));
+    }
     if let Ok(index) = asked.parse::<usize>() {
         return if index < list.len() {
             Ok((index, None))
@@ -310,6 +317,8 @@ mod tests {
         for (asked, backends, told) in [
             (&["3"][..], &[][..], "there are 3 adapters"),
             (&["radeon"], &[], "RTX"),
+            (&[""], &[], "this names none; use auto"),
+            (&["0", " "], &[], "this names none; use auto"),
             (&["all"], &["metal"], "no such adapter of metal"),
             (&[], &["opencl"], "the backends are [vulkan"),
             (&[], &["cuda"], "no CUDA backend yet"),

@@ -210,9 +210,20 @@ pub struct Comparison {
     pub groups: Vec<Group>,
     /// What else the reader should know: other options, unfinished runs, devices without a counterpart.
     pub notes: Vec<String>,
+    /// Documents, or devices of a single one, that have nothing to compare with the first: no row and no suite.
+    pub apart: Vec<String>,
+    /// Whether all columns are of one document.
+    pub one_run: bool,
 }
 
 impl Comparison {
+    /// Results with a larger error than they may have: of all but the first document, or of all devices of a single one.
+    pub fn wrong(&self) -> usize {
+        let first = usize::from(!self.one_run);
+        let cells = self.groups.iter().flat_map(|g| &g.lines).flat_map(|l| l.cells.iter().skip(first));
+        cells.filter(|c| c.wrong).count()
+    }
+
     /// Rows and points that are worse than in the first document beyond doubt.
     pub fn regressions(&self) -> usize {
         let cells = self.groups.iter().flat_map(|g| &g.lines).flat_map(|l| &l.cells);
@@ -334,7 +345,17 @@ pub fn compare(documents: &[(String, Value)], options: Options) -> Result<Compar
         format!("{name}: the run did not come to its end; rows that it lacks are told as not run")
     }));
     notes.extend(read.iter().skip(1).flat_map(|(name, d)| differing(&read[0], name, d)));
-    Ok(Comparison { groups, notes })
+    let apart = match read.as_slice() {
+        [(_, one)] => {
+            one.devices.iter().skip(1).filter(|d| !share(&one.devices[..1], [*d])).map(label).collect()
+        }
+        [first, others @ ..] => {
+            let apart = others.iter().filter(|(_, other)| !share(&first.1.devices, &other.devices));
+            apart.map(|(name, _)| name.clone()).collect()
+        }
+        [] => Vec::new(),
+    };
+    Ok(Comparison { groups, notes, apart, one_run: read.len() == 1 })
 }
 
 /// A run beside an earlier one: what `wgattn bench --baseline FILE` says after its rows.
@@ -343,6 +364,20 @@ pub fn compare(documents: &[(String, Value)], options: Options) -> Result<Compar
 pub fn against_baseline(name: &str, baseline: &Value, run: &Value, options: Options) -> Result<Comparison> {
     let both = [(name.to_string(), baseline.clone()), ("this run".to_string(), run.clone())];
     compare(&both, options)
+}
+
+fn label(device: &Device) -> String {
+    format!("{} · {}", device.name, device.backend)
+}
+
+/// Whether any row or suite of some devices is one of others, whatever became of it.
+fn share<'a>(first: &[Device], other: impl IntoIterator<Item = &'a Device>) -> bool {
+    let row = |row: &Row| (row.kernel.clone(), row.case.clone());
+    let rows: std::collections::HashSet<_> = first.iter().flat_map(|d| &d.rows).map(row).collect();
+    let has_suite = |name: &str| first.iter().flat_map(|d| &d.suites).any(|s| s.name == name);
+    other
+        .into_iter()
+        .any(|d| d.rows.iter().any(|r| rows.contains(&row(r))) || d.suites.iter().any(|s| has_suite(&s.name)))
 }
 
 /// Options that make runs hard to compare.
@@ -385,7 +420,7 @@ fn within(name: &str, document: &Document, options: Options) -> Result<Group> {
             (_, Some(bus), _) => format!(" at {bus}"),
             (_, None, index) => index.map_or_else(String::new, |i| format!(" #{i}")),
         };
-        (format!("{} · {}{place}", device.name, device.backend), document, device)
+        (format!("{}{place}", label(device)), document, device)
     });
     Ok(group(members.collect(), options))
 }

@@ -38,7 +38,7 @@ pub use measure::{Measured, Options, StepWork, Words, measure, measure_with};
 pub use operators::{OperatorPoint, Timed, product};
 pub use overheads::Overheads;
 pub use peaks::{Bound, Ladder, Limit, PathPeaks, Peak, Peaks, Rung};
-pub use plan::{Job, Sweep, Wanted, hash, order, parse_sizes, plan};
+pub use plan::{Job, LeftOut, Plan, Sweep, TABLES, Wanted, hash, order, parse_sizes, plan};
 pub use positions::PositionPoint;
 pub use report::Row;
 pub use run::{Candidate, Nobody, Open, Watcher, run};

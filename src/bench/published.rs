@@ -320,7 +320,7 @@ impl Document {
 
 /// Whether a value is a benchmark document that can be understood here.
 fn check(name: &str, value: &Value) -> Result<()> {
-    let remedy = "give the .json that `wgattn bench --export` wrote";
+    let remedy = REMEDY;
     let Some(object) = value.as_object() else {
         return Err(Error::value(name, "a benchmark document, a JSON object", told(value), remedy));
     };
@@ -348,11 +348,32 @@ fn check(name: &str, value: &Value) -> Result<()> {
     }
 }
 
+/// What to give instead of a file that holds no document.
+const REMEDY: &str = "give the .json or .html that `wgattn bench --export` wrote";
+
+/// Reads a file as a benchmark document: [`parse`] of its bytes.
+///
+/// Errors: as there, and [`Error::Value`] for bytes that are no text.
+pub fn parse_bytes(name: &str, bytes: &[u8]) -> Result<Value> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => parse(name, text.trim_start_matches('\u{feff}')),
+        Err(e) => {
+            let got =
+                format!("bytes that are no UTF-8 text, from place {} of {} on", e.valid_up_to(), bytes.len());
+            Err(Error::value(name, "a benchmark document as JSON or HTML", got, REMEDY))
+        }
+    }
+}
+
 /// Reads the text of a file as a benchmark document, and checks what it calls itself. An HTML report holds its document.
 ///
 /// Errors: [`Error::Value`] for text that is no JSON or ends too early, another schema, or a newer version.
 pub fn parse(name: &str, text: &str) -> Result<Value> {
     let held = text.split_once(DATA_FROM).map(|(_, rest)| rest);
+    if held.is_none() && text.trim_start().starts_with('<') {
+        let got = "a page that holds none";
+        return Err(Error::value(name, "a report of `wgattn bench` with its document", got, REMEDY));
+    }
     let text = held.map_or(text, |rest| rest.split_once(DATA_TO).map_or(rest, |(data, _)| data));
     let value: Value = serde_json::from_str(text).map_err(|e| {
         let place = format!("line {}, column {}", e.line(), e.column());
@@ -361,9 +382,11 @@ pub fn parse(name: &str, text: &str) -> Result<Value> {
         } else if e.is_eof() {
             let remedy = "the file was cut short: copy it again, or export the run again";
             Error::value(name, "a whole JSON text", format!("one that ends at {place}"), remedy)
+        } else if e.to_string().starts_with("number out of range") {
+            let remedy = "the file was edited or is damaged: export the run again";
+            Error::value(name, "finite numbers", format!("one that is too large at {place}"), remedy)
         } else {
-            let remedy = "give the .json that `wgattn bench --export` wrote";
-            Error::value(name, "a benchmark document as JSON", format!("other text at {place}"), remedy)
+            Error::value(name, "a benchmark document as JSON", format!("other text at {place}"), REMEDY)
         }
     })?;
     check(name, &value)?;
@@ -421,11 +444,20 @@ impl<'a> At<'a> {
         Ok(self.object()?.map(|o| o.keys().cloned().collect()).unwrap_or_default())
     }
 
+    /// A time, a rate, a size or an error: none of them is negative.
     fn number(&self, key: &str) -> Result<Option<f64>> {
+        match self.any_number(key)? {
+            Some(x) if x < 0.0 => self.refuse(key, "a number from 0, or null", self.child(key)),
+            found => Ok(found),
+        }
+    }
+
+    fn any_number(&self, key: &str) -> Result<Option<f64>> {
         match self.child(key) {
             Value::Null => Ok(None),
-            Value::Number(n) => Ok(n.as_f64().filter(|x| x.is_finite())),
-            other => self.refuse(key, "a number or null", other),
+            // Larger ones than f64 holds are refused before, as text.
+            Value::Number(n) if n.as_f64().is_some_and(f64::is_finite) => Ok(n.as_f64()),
+            other => self.refuse(key, "a finite number, or null", other),
         }
     }
 
@@ -487,15 +519,19 @@ impl<'a> At<'a> {
     }
 }
 
+// Roofs and overheads are differences of measurements; what is no positive number among them is not looked at.
 fn roof(at: &At<'_>, key: &str) -> Result<Roof> {
     let roof = at.at(key)?;
-    Ok(Roof { per_second: roof.number("per_second")?, per_cpu_second: roof.number("per_cpu_second")? })
+    Ok(Roof {
+        per_second: roof.any_number("per_second")?,
+        per_cpu_second: roof.any_number("per_cpu_second")?,
+    })
 }
 
 /// A size and the speed there; `None` where the size is unknown.
 fn rung_of(at: &At<'_>) -> Result<Option<(f64, Roof)>> {
-    let roof = Roof { per_second: at.number("per_second")?, per_cpu_second: at.number("per_cpu_second")? };
-    Ok(at.number("bytes")?.map(|bytes| (bytes, roof)))
+    let roof = Roof { per_second: at.any_number("per_second")?, per_cpu_second: at.any_number("per_cpu_second")? };
+    Ok(at.any_number("bytes")?.map(|bytes| (bytes, roof)))
 }
 
 /// Rates of `peaks` that have a roof of their own, beside those of `loads`.
@@ -525,8 +561,8 @@ fn peaks(at: &At<'_>) -> Result<Peaks> {
     }
     Ok(Peaks {
         roofs,
-        dispatch: at.number("dispatch_seconds")?,
-        submit: at.number("submit_seconds")?,
+        dispatch: at.any_number("dispatch_seconds")?,
+        submit: at.any_number("submit_seconds")?,
         memory: at
             .list("memory")?
             .iter()
@@ -537,7 +573,7 @@ fn peaks(at: &At<'_>) -> Result<Peaks> {
             .iter()
             .filter_map(|rung| rung_of(rung).transpose())
             .collect::<Result<_>>()?,
-        overlap: at.number("overlap")?,
+        overlap: at.any_number("overlap")?,
     })
 }
 
@@ -568,9 +604,13 @@ fn device(at: &At<'_>) -> Result<Device> {
 }
 
 fn row(at: &At<'_>) -> Result<Row> {
+    let (kernel, case) = (at.needed_text("kernel")?, at.needed_text("case")?);
+    // A number alone tells nobody which row it is.
+    let path = format!("{} ({})", at.path, short(&format!("{kernel}/{case}")));
+    let at = &At { path, value: at.value };
     Ok(Row {
-        kernel: at.needed_text("kernel")?,
-        case: at.needed_text("case")?,
+        kernel,
+        case,
         asked_variant: at.text("asked_variant")?,
         variants: at.texts("variants")?,
         tuned: at.flag("tuned")?.unwrap_or(false),
@@ -622,7 +662,8 @@ fn series(at: &At<'_>) -> Result<Series> {
         let others = at.at("numbers")?;
         let mut numbers = BTreeMap::new();
         for key in others.keys()? {
-            if let Some(x) = others.number(&key)? {
+            // Differences of times are among them.
+            if let Some(x) = others.any_number(&key)? {
                 numbers.insert(key, x);
             }
         }
@@ -678,8 +719,44 @@ mod tests {
         let row = json!({ "kernel": "matmul", "case": "x", "median_seconds": "fast" });
         let device = json!({ "name": "a", "backend": "b", "type": "discrete", "rows": [row] });
         let message = refused(&json!({ "schema": SCHEMA, "version": 1, "devices": [device] }));
-        assert!(message.contains("a.json.devices[0].rows[0].median_seconds"), "{message}");
-        assert!(message.contains("a number or null") && message.contains("\"fast\""), "{message}");
+        assert!(message.contains("a.json.devices[0].rows[0] (\"matmul/x\").median_seconds"), "{message}");
+        assert!(message.contains("a finite number, or null") && message.contains("\"fast\""), "{message}");
+    }
+
+    #[test]
+    fn negative_times_are_refused_with_their_row() {
+        let message = |key: &str, value: Value| {
+            let mut row = json!({ "kernel": "matmul", "case": "x" });
+            row[key] = value;
+            let device = json!({ "name": "a", "backend": "b", "type": "discrete", "rows": [row] });
+            refused(&json!({ "schema": SCHEMA, "version": 1, "devices": [device] }))
+        };
+        for (key, value, got) in [
+            ("median_seconds", json!(-1e-3), "got -0.001"),
+            ("cpu_p90_seconds", json!(-1), "got -1"),
+            ("max_error", json!(-0.5), "got -0.5"),
+            ("p10_seconds", json!("NaN"), "\"NaN\""),
+        ] {
+            let message = message(key, value);
+            let place = format!("a.json.devices[0].rows[0] (\"matmul/x\").{key}");
+            assert!(message.contains(&place) && message.contains(got), "{message}");
+        }
+        let text = "{\"schema\": \"wgattn-bench\",\n\"version\": 1e999}";
+        let message = parse("a.json", text).expect_err("no f64").to_string();
+        assert!(message.contains("too large at line 2"), "{message}");
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_and_pages_of_others_are_named() {
+        let message = parse_bytes("a.png", b"\x89PNG\r\n").expect_err("a picture").to_string();
+        for told in ["a.png", "JSON or HTML", "no UTF-8 text, from place 0 of 6 on", "--export"] {
+            assert!(message.contains(told), "{message}");
+        }
+        let message = parse_bytes("a.html", b"<!doctype html><p>").expect_err("another page").to_string();
+        assert!(message.contains("a page that holds none") && message.contains("--export"), "{message}");
+        let report = format!("<html>{DATA_FROM}{{\"schema\": \"wg");
+        let message = parse("a.html", &report).expect_err("cut").to_string();
+        assert!(message.contains("cut short"), "{message}");
     }
 
     #[test]

@@ -456,7 +456,7 @@ mod tests {
 
     fn jobs(kernels: &[&str]) -> Vec<Job> {
         let filters = kernels.iter().map(|k| (*k).to_string()).collect();
-        plan(&Wanted { filters, ..Wanted::default() }).expect("kernels of the list")
+        plan(&Wanted { filters, ..Wanted::default() }).expect("kernels of the list").jobs
     }
 
     fn settings() -> Settings {
@@ -669,9 +669,9 @@ mod tests {
 
     #[test]
     fn a_row_too_large_for_the_host_says_so() {
-        let sweep = super::super::plan::Sweep { tokens: vec![1 << 31], ..Default::default() };
-        let wanted = Wanted { filters: vec!["reduce_sum".into()], sweep, ..Wanted::default() };
-        let (document, _) = ran(Fault::None, &plan(&wanted).expect("it has tokens"));
+        let sweep = super::super::plan::Sweep { tokens: vec![1 << 30], ..Default::default() };
+        let wanted = Wanted { filters: vec!["weighted_sum".into()], sweep, ..Wanted::default() };
+        let (document, _) = ran(Fault::None, &plan(&wanted).expect("it has tokens").jobs);
         let failure = document.rows().next().and_then(Row::failure).expect("the row fails").to_string();
         assert!(failure.contains("on the host") && failure.contains("use fewer tokens"), "{failure}");
     }

@@ -8,13 +8,29 @@ mod suites;
 
 use super::{Failure, Outcome, notice, open_device, print_line, progress, say};
 use crate::backend::{Backend, DeviceKind};
-use crate::bench::{self, LARGE, MaskedPoint, Options, Peaks, Point, Row, Scaling, fourier_slope, measure};
+use crate::bench::{
+    self, LARGE, MaskedPoint, Options, Peaks, Point, Row, Scaling, TABLES, fourier_slope, measure,
+};
 use crate::graph::human_bytes;
 use crate::kernel::{Case, KernelSpec};
 use crate::words::{counted, one_line};
 use serde_json::{Value, json};
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
+
+/// Options of measuring, which a list of rows would not look at.
+const MEASURING: [&str; 10] = [
+    "device",
+    "backend",
+    "tune",
+    "seconds",
+    "order_seed",
+    "cool_down",
+    "max_dispatch_ms",
+    "tokens",
+    "export",
+    "baseline",
+];
 
 /// Arguments of `wgattn bench`.
 #[derive(Debug, clap::Args)]
@@ -28,7 +44,7 @@ pub(super) struct Args {
     /// `position` for position codes
     filter: Vec<String>,
     /// auto, all, cpu, or the index, name or backend of an adapter (see `wgattn devices`); several with commas
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_parser = super::device_word)]
     device: Vec<String>,
     /// Only devices of these backends: vulkan, dx12, metal, gl, cpu; several with commas. Without --device, all of them
     #[arg(long, value_delimiter = ',')]
@@ -46,22 +62,22 @@ pub(super) struct Args {
     #[arg(long)]
     quick: bool,
     /// Print the rows that would run, and run nothing
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = MEASURING)]
     list: bool,
-    /// Print what each number means, and run nothing
-    #[arg(long)]
+    /// Print what each number means, and run nothing; takes nothing else
+    #[arg(long, exclusive = true)]
     describe: bool,
     /// Numbers of tokens to run cases and suites at instead of their own: 4k or 1k..1M (doubling) or 1k,3k
-    #[arg(long, value_parser = rows::parse_sizes)]
+    #[arg(long, value_parser = rows::parse_sizes, allow_hyphen_values = true)]
     n: Option<rows::Sizes>,
     /// Numbers of landmarks
-    #[arg(long, value_parser = rows::parse_sizes)]
+    #[arg(long, value_parser = rows::parse_sizes, allow_hyphen_values = true)]
     landmarks: Option<rows::Sizes>,
     /// Numbers of heads
-    #[arg(long, value_parser = rows::parse_sizes)]
+    #[arg(long, value_parser = rows::parse_sizes, allow_hyphen_values = true)]
     heads: Option<rows::Sizes>,
     /// Coordinates of a head
-    #[arg(long = "d", value_name = "D", value_parser = rows::parse_sizes)]
+    #[arg(long = "d", value_name = "D", value_parser = rows::parse_sizes, allow_hyphen_values = true)]
     head_dim: Option<rows::Sizes>,
     /// Least seconds per row: 1 if not given (0.2 with --quick, 0.5 for tables), and 10 runs at least
     #[arg(long, value_parser = parse_seconds)]
@@ -125,9 +141,6 @@ fn parse_milliseconds(text: &str) -> Result<f64, String> {
         false => Err("expected 1 to 60000".into()),
     }
 }
-
-/// Names of the tables.
-const TABLES: [&str; 4] = ["scaling", "masked", "graph", "position"];
 
 /// Refuses options that a table would not look at.
 fn refuse(args: &Args, what: &str) -> Outcome {

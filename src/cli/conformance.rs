@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::kernel::{Case, KernelSpec};
 use crate::kernels::KERNELS;
 use crate::whole_file::{check_target, write_whole};
-use crate::words::{closest, counted, plain};
+use crate::words::{closest, counted, nearest, plain};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(super) struct Args {
     /// Part of a kernel's name, or KERNEL/CASE with a part of each; everything if left out
     filter: Option<String>,
     /// auto, all, cpu, or indices, names or backends of adapters, separated by commas (see `wgattn devices`)
-    #[arg(long, default_value = "auto")]
+    #[arg(long, default_value = "auto", value_parser = super::device_word)]
     device: String,
     /// Print JSON
     #[arg(long)]
@@ -98,7 +98,8 @@ pub(super) fn run(args: &Args) -> Outcome {
 /// The cases that a filter names.
 fn cases(filter: Option<&str>) -> Result<Vec<(&'static KernelSpec, &'static Case)>, Failure> {
     let cases = conformance::select(filter);
-    match (cases.is_empty(), filter) {
+    // An empty word is part of every name.
+    match (cases.is_empty() || filter == Some(""), filter) {
         (true, Some(filter)) => Err(Failure(unmatched(filter))),
         _ => Ok(cases),
     }
@@ -108,11 +109,12 @@ fn cases(filter: Option<&str>) -> Result<Vec<(&'static KernelSpec, &'static Case
 fn unmatched(filter: &str) -> String {
     let (kernel, case) = filter.split_once('/').unwrap_or((filter, ""));
     let of_kernel = conformance::select(Some(kernel));
-    if !of_kernel.is_empty() {
-        let mut names: Vec<&str> = of_kernel.iter().map(|(_, c)| c.name).collect();
-        names.sort_unstable();
-        names.dedup();
-        return format!("no case of {kernel:?} matches {case:?}; there are [{}]", names.join(", "));
+    if !of_kernel.is_empty() && !filter.is_empty() {
+        let names = nearest(case, of_kernel.iter().map(|(_, c)| c.name));
+        return format!(
+            "no case of {kernel:?} matches {case:?}; the nearest of them are [{}]; `wgattn conformance {kernel}` runs all",
+            names.join(", ")
+        );
     }
     let meant = closest(kernel, KERNELS.iter().map(|k| k.name));
     let meant = meant.map_or_else(String::new, |name| format!("did you mean {name}? "));
@@ -268,6 +270,7 @@ mod tests {
     #[test]
     fn a_misspelt_kernel_is_told_with_the_word_that_was_probably_meant() {
         assert!(unmatched("matmull").contains("did you mean matmul?"), "{}", unmatched("matmull"));
-        assert!(unmatched("matmul/nonsense").contains("there are ["), "{}", unmatched("matmul/nonsense"));
+        assert!(unmatched("matmul/smalest").contains("[smallest,"), "{}", unmatched("matmul/smalest"));
+        assert!(unmatched("").contains("no kernel matches \"\""), "{}", unmatched(""));
     }
 }

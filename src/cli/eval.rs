@@ -60,7 +60,7 @@ pub(super) struct Args {
     #[arg(long = "dim", value_name = "NAME=SIZE")]
     dims: Vec<String>,
     /// auto, cpu, or the index, name or backend of an adapter
-    #[arg(long, default_value = "auto")]
+    #[arg(long, default_value = "auto", value_parser = super::device_word)]
     device: String,
     #[command(flatten)]
     tune: super::tune::TuneArg,

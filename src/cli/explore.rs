@@ -11,7 +11,7 @@ pub(super) struct Args {
     /// Pictures, folders, videos, `camera`, `screen`, `screen:X,Y,WIDTHxHEIGHT`, `synthetic`, or `cat` [default: cat, the built-in photograph]
     sources: Vec<String>,
     /// Device to compute on: cpu, or the index, name or backend of an adapter [default: the one that draws]
-    #[arg(long)]
+    #[arg(long, value_parser = super::device_word)]
     device: Option<String>,
     #[command(flatten)]
     tune: super::tune::TuneArg,

@@ -42,7 +42,7 @@ pub(super) struct Args {
     #[arg(long, requires = "mask", allow_hyphen_values = true)]
     node: Option<String>,
     /// Device for the row: auto, cpu, or the index, name or backend of an adapter
-    #[arg(long, default_value = "auto")]
+    #[arg(long, default_value = "auto", value_parser = super::device_word)]
     device: String,
     #[command(flatten)]
     tune: super::tune::TuneArg,

@@ -93,7 +93,7 @@ pub(super) struct Args {
     #[arg(long)]
     head: Option<usize>,
     /// auto, cpu, or the index, name or backend of an adapter (see `wgattn devices`)
-    #[arg(long, default_value = "auto")]
+    #[arg(long, default_value = "auto", value_parser = super::device_word)]
     device: String,
     #[command(flatten)]
     tune: super::tune::TuneArg,

@@ -76,7 +76,7 @@ pub(super) struct Args {
     matrix: Option<PathBuf>,
     /// Device: auto, cpu, or the index, name or backend of an adapter. It computes the rows of a mask on a graph; for other masks
     /// its costs decide how attention under them would be computed
-    #[arg(long, default_value = "auto")]
+    #[arg(long, default_value = "auto", value_parser = super::device_word)]
     device: String,
     #[command(flatten)]
     tune: super::tune::TuneArg,

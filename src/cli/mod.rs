@@ -19,7 +19,7 @@ mod spe;
 mod tune;
 
 use crate::words::{one_line, plain, told};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::fmt::Display;
 use std::process::ExitCode;
 
@@ -121,11 +121,40 @@ fn print_line(text: &str) -> Outcome {
     }
 }
 
+/// A word that asks for a device. An empty one, as an unset variable of a script leaves it, is part of every name.
+fn device_word(text: &str) -> Result<String, String> {
+    match text.trim().is_empty() {
+        false => Ok(text.into()),
+        true => {
+            let expected = "expected auto, cpu, or the index, name or backend of an adapter";
+            Err(format!("{expected}; see `wgattn devices`, or leave --device out"))
+        }
+    }
+}
+
 /// Opens a device and tells what there is to tell about it.
 fn open_device(asked: &str, tune: tune::TuneArg) -> Result<Box<dyn crate::backend::Backend>, Failure> {
     let opened = tune.open(asked)?;
     opened.notices.iter().for_each(notice);
     Ok(opened.backend)
+}
+
+/// Reads a command line.
+///
+/// A negative number after an option is its value, which then is refused with what the option takes, instead of an option that nobody
+/// knows.
+fn parsed<T: Into<std::ffi::OsString> + Clone>(
+    words: impl IntoIterator<Item = T>,
+) -> Result<Cli, clap::Error> {
+    let negative = |arg: clap::Arg| match !arg.is_positional() && arg.get_action().takes_values() {
+        true => arg.allow_negative_numbers(true),
+        false => arg,
+    };
+    let command = Cli::command().mut_subcommands(|command| {
+        command.mut_args(negative).mut_subcommands(|command| command.mut_args(negative))
+    });
+    let mut matches = command.try_get_matches_from(words)?;
+    Cli::from_arg_matches_mut(&mut matches)
 }
 
 /// What clap has to say: help to stdout, or what is wrong in one line before the usage.
@@ -137,6 +166,9 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
     let text = error.to_string();
     let (what, rest) = text.split_once("\n\n").unwrap_or((&text, ""));
+    // Whoever writes a negative number does not mean a file or a filter of that name.
+    let rest = rest.lines().filter(|line| !line.trim_start().starts_with("tip: to pass '-"));
+    let rest = rest.skip_while(|line| line.is_empty()).collect::<Vec<_>>().join("\n");
     say(format_args!("{}\n\n{}", what.lines().map(str::trim).collect::<Vec<_>>().join(" "), rest.trim_end()));
     ExitCode::from(2)
 }
@@ -153,7 +185,7 @@ pub(crate) fn map_defaults() -> Result<crate::vision::scene::SceneOptions, Strin
 #[cfg(feature = "explorer")]
 pub(crate) fn map_options(arguments: &[String]) -> Result<crate::vision::scene::SceneOptions, String> {
     let words = ["wgattn", "map"].into_iter().chain(arguments.iter().map(String::as_str));
-    match Cli::try_parse_from(words).map_err(|e| e.to_string())?.command {
+    match parsed(words).map_err(|e| e.to_string())?.command {
         Command::Map(args) => args.options().map_err(|Failure(why)| why),
         _ => Err("not a map".into()),
     }
@@ -161,7 +193,7 @@ pub(crate) fn map_options(arguments: &[String]) -> Result<crate::vision::scene::
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match parsed(std::env::args_os()) {
         Ok(cli) => cli,
         Err(e) => return usage(&e),
     };

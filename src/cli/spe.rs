@@ -99,7 +99,7 @@ pub(super) struct Args {
     #[arg(long, value_enum, default_value = "fused")]
     code: CodeArg,
     /// auto, cpu, or the index, name or backend of an adapter (see `wgattn devices`)
-    #[arg(long, default_value = "auto")]
+    #[arg(long, default_value = "auto", value_parser = super::device_word)]
     device: String,
     #[command(flatten)]
     tune: super::tune::TuneArg,

@@ -1,5 +1,6 @@
 //! Output folders that are whole or absent: filled beside the target, then renamed.
 
+use crate::whole_file::unmade;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -7,8 +8,12 @@ use std::path::{Path, PathBuf};
 
 /// Refuses a target that holds something or cannot become a folder, before any work is done for it.
 ///
-/// Errors: a file of that name, a folder that is not empty, a parent that is not there.
+/// Errors: a file of that name, a folder that is not empty, a parent that is not there or takes no new folder.
 pub fn check_folder(target: &Path) -> io::Result<()> {
+    PendingFolder::beside(target).map(drop)
+}
+
+fn check_place(target: &Path) -> io::Result<()> {
     if target.is_dir() {
         return match fs::read_dir(target)?.next() {
             None => Ok(()),
@@ -48,12 +53,12 @@ pub(super) struct PendingFolder {
 impl PendingFolder {
     /// Makes the folder, empty.
     pub(super) fn beside(target: &Path) -> io::Result<Self> {
-        check_folder(target)?;
+        check_place(target)?;
         let target = fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
         let mut name = OsString::from(format!(".partial-{}-", std::process::id()));
         name.push(target.file_name().ok_or(io::ErrorKind::InvalidInput)?);
         let partial = parent(&target).join(name);
-        fs::create_dir(&partial)?;
+        fs::create_dir(&partial).map_err(|e| unmade("folder", parent(&target), e))?;
         Ok(Self { partial, target })
     }
 

@@ -6,7 +6,7 @@ use super::document::Document;
 use super::snapshot::{SEES_NOTHING, Snapshot};
 use crate::arrays::{self, Array, ArrayData, ArrayError, NPY_NAME};
 use crate::whole_file::write_whole;
-use crate::words::plain;
+use crate::words::told;
 use eframe::egui::ColorImage;
 use image::{ImageBuffer, ImageFormat, Luma};
 use rayon::prelude::*;
@@ -21,7 +21,7 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum ExportError {
     /// The file cannot be written.
-    #[error("cannot write `{path}`: {}; choose a folder that exists and can be written", plain(.reason))]
+    #[error("cannot write `{path}`: {}", told(.reason))]
     Write {
         /// The file.
         path: PathBuf,

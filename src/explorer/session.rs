@@ -8,7 +8,7 @@ mod wording;
 
 use super::document::Document;
 use crate::whole_file::{read_input, write_whole};
-use crate::words::{plain, told};
+use crate::words::told;
 use eframe::egui;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -98,7 +98,7 @@ pub enum SessionError {
         reason: io::Error,
     },
     /// The file cannot be written; what stood there is untouched.
-    #[error("session `{path}`: cannot write: {}; choose a folder that can be written", plain(.reason))]
+    #[error("session `{path}`: cannot write: {}", told(.reason))]
     Write {
         /// The file.
         path: PathBuf,

@@ -14,6 +14,7 @@
 pub mod case;
 pub mod params;
 pub mod reference;
+pub mod resize;
 pub(crate) mod tile;
 #[cfg(feature = "wgpu")]
 pub mod wgsl;
@@ -23,6 +24,7 @@ use crate::graph::Expansion;
 use crate::tensor::{DType, Dims, HostData};
 pub use params::{Field, KernelParams, NoParams, Number, Role};
 pub use reference::{HostArgs, Real, Reference};
+pub use resize::Resize;
 
 /// What a kernel does with a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -381,6 +383,8 @@ pub struct Case {
     pub broadcast: &'static [&'static str],
     /// Whether `wgattn bench` runs it (and the parity test, if it is small) .
     pub bench: bool,
+    /// How it follows other sizes.
+    pub resize: Resize,
 }
 
 impl Case {
@@ -390,7 +394,16 @@ impl Case {
         dims: &'static [(&'static str, u32)],
         params: fn() -> Vec<u8>,
     ) -> Self {
-        Self { name, dims, params, absent: &[], fill: &[], broadcast: &[], bench: false }
+        Self {
+            name,
+            dims,
+            params,
+            absent: &[],
+            fill: &[],
+            broadcast: &[],
+            bench: false,
+            resize: Resize::Plain,
+        }
     }
 
     /// The same case without some optional ports.

@@ -3,7 +3,7 @@
 //! The photograph is drawn in grey beneath, so that every hue in the picture belongs to the map.
 
 use crate::numbers::significant;
-use crate::words::{counted, plain};
+use crate::words::{counted, plain, told};
 use std::io::{Cursor, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -77,11 +77,11 @@ pub enum OverlayError {
         path: String,
     },
     /// The picture could not be written; nothing was left behind and an older file stays as it was.
-    #[error("cannot save picture `{path}`: {reason}; choose a folder that exists and can be written")]
+    #[error("cannot save picture `{path}`: {reason}")]
     Write {
         /// Path as given.
         path: String,
-        /// The reason.
+        /// The reason, and what to do.
         reason: String,
     },
 }
@@ -194,7 +194,8 @@ impl Overlay {
 
 /// The format that a target's suffix asks for, before any work is done for it.
 ///
-/// Errors: [`OverlayError::Suffix`]; [`OverlayError::Write`] for a folder, or a file in a folder that is not there.
+/// Errors: [`OverlayError::Suffix`]; [`OverlayError::Write`] for a folder, a file that is read-only, or one in a folder that is not there
+/// or takes no file.
 pub fn check_target(path: &Path) -> Result<ImageFormat, OverlayError> {
     let shown = path.display().to_string();
     let format = match ImageFormat::from_path(path) {
@@ -209,18 +210,12 @@ pub fn check_target(path: &Path) -> Result<ImageFormat, OverlayError> {
         _ => return Err(OverlayError::Suffix { path: shown }),
     };
     if path.is_dir() {
-        return Err(OverlayError::Write { path: shown, reason: "it is a folder".to_owned() });
+        return Err(OverlayError::Write { path: shown, reason: "it is a folder; name a file".to_owned() });
     }
-    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        let reason = "it is a device or a pipe, not an ordinary file".to_owned();
-        return Err(OverlayError::Write { path: shown, reason });
+    match crate::whole_file::check_target(path) {
+        Ok(()) => Ok(format),
+        Err(reason) => Err(OverlayError::Write { path: shown, reason: told(&reason) }),
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if !folder.is_dir() {
-        let reason = format!("there is no folder {}", folder.display());
-        return Err(OverlayError::Write { path: shown, reason });
-    }
-    Ok(format)
 }
 
 /// Saves a picture whole or not at all: it is written beside `path` under another name, then renamed.
@@ -246,7 +241,7 @@ pub fn save_picture(picture: &RgbImage, path: impl AsRef<Path>) -> Result<(), Ov
         } else {
             None
         };
-        fail(format!("{}{}", plain(e), left.unwrap_or_default()))
+        fail(format!("{}{}", told(&e), left.unwrap_or_default()))
     })
 }
 

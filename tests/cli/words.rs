@@ -10,9 +10,15 @@ fn refusals_of_the_system_are_told_in_words() {
     let picture = folder.picture("a.png", 48, 48);
     let file = file_of_ones(&folder);
     // Nothing can be made in /proc, and nothing fits on /dev/full.
-    let proc: [(&[&str], &str); 5] = [
-        (&["map", &picture, "--at", "5,5", "--device", "cpu", "--out", "/proc/o.png"], "choose a folder"),
-        (&["map", &picture, "--at", "5,5", "--device", "cpu", "--raw", "/proc/o.npy"], "check the name"),
+    let proc: [(&[&str], &str); 11] = [
+        (&["bench", "probe_copy", "--export", "/proc/x.html", "--device", "cpu"], "no file can be made"),
+        (&["conformance", "matmul/odd", "--out", "/proc/o.json", "--device", "cpu"], "no file can be made"),
+        (&["conformance", "matmul/odd", "--dump", "/proc/o", "--device", "cpu"], "no folder can be made"),
+        (&["conformance", "matmul/odd", "--web", "/proc/o"], "no folder can be made"),
+        (&["mask", "causal", "--grid", "4x4", "--at", "1,1", "--out", "/proc/o.png"], "no file can be made"),
+        (&["spe", "sine", "--out", "/proc/o.png", "--device", "cpu"], "no file can be made"),
+        (&["map", &picture, "--at", "5,5", "--device", "cpu", "--out", "/proc/o.png"], "no file can be made"),
+        (&["map", &picture, "--at", "5,5", "--device", "cpu", "--raw", "/proc/o.npy"], "no file can be made"),
         (
             &["map", &picture, &file, "--at", "5,5", "--device", "cpu", "--out", "/proc/o"],
             "cannot make this folder",
@@ -35,6 +41,148 @@ fn refusals_of_the_system_are_told_in_words() {
     let output = command.args(["eval", "--list"]).stdout(full).output().expect("the program starts");
     let run = Run::of(&["eval", "--list"], &output);
     run.refused(&["standard output", "no space left", "make room"]);
+}
+
+/// A result never takes the place of a file that somebody made read-only, and says so before any work.
+#[test]
+fn what_is_read_only_is_not_replaced() {
+    let folder = Folder::new("read-only");
+    let picture = folder.picture("a.png", 48, 48);
+    let inputs = folder.at("in.npz");
+    let names = ["o.png", "o.npy", "o.npz", "o.json", "o.html", "o.csv", "o.md"];
+    for name in names {
+        fs::write(folder.at(name), "mine").expect("a file");
+        let mut permissions = fs::metadata(folder.at(name)).expect("a file").permissions();
+        permissions.set_readonly(true);
+        fs::set_permissions(folder.at(name), permissions).expect("it is ours");
+    }
+    let before = folder.names();
+    let cases: [&[&str]; 10] = [
+        &["bench", "count_flags", "--quick", "--export", "o.json"],
+        &["bench", "count_flags", "--quick", "--export", "o.html"],
+        &["bench", "count_flags", "--quick", "--export", "o.csv"],
+        &["bench", "count_flags", "--quick", "--export", "o.md"],
+        &["conformance", "matmul/odd", "--out", "o.json"],
+        &["map", &picture, "--at", "5,5", "--out", "o.png"],
+        &["map", &picture, "--at", "5,5", "--raw", "o.npy"],
+        &["mask", "causal", "--grid", "4x4", "--at", "1,1", "--out", "o.png"],
+        &["spe", "sine", "--out", "o.png"],
+        &["eval", "matmul", "--inputs", &inputs, "--out", "o.npz"],
+    ];
+    for args in cases {
+        folder.run(&[args, &["--device", "cpu"]].concat()).refused(&["o.", "read-only"]);
+    }
+    assert_eq!(folder.names(), before, "nothing is left behind");
+    for name in names {
+        assert_eq!(fs::read(folder.at(name)).expect("it is there"), b"mine", "{name}");
+        let mut permissions = fs::metadata(folder.at(name)).expect("a file").permissions();
+        #[expect(clippy::permissions_set_readonly_false, reason = "so that the folder can be removed again")]
+        permissions.set_readonly(false);
+        fs::set_permissions(folder.at(name), permissions).expect("it is ours");
+    }
+}
+
+/// An unset variable of a script is no device, and is not taken for one.
+#[test]
+fn an_empty_device_is_refused_everywhere() {
+    let folder = Folder::new("empty-device");
+    let picture = folder.picture("a.png", 48, 48);
+    let cases: [&[&str]; 9] = [
+        &["map", &picture, "--at", "5,5"],
+        &["mask", "causal", "--grid", "4x4", "--at", "1,1"],
+        &["spe", "sine"],
+        &["graph", "none.json"],
+        &["eval", "matmul", "--inputs", "none.npz", "--out", "o.npz"],
+        &["bench", "count_flags", "--quick"],
+        &["bench", "scaling"],
+        &["conformance", "matmul/odd"],
+        #[cfg(feature = "explorer")]
+        &["explore"],
+        #[cfg(not(feature = "explorer"))]
+        &["spe", "sine"],
+    ];
+    for args in cases {
+        for word in ["", " "] {
+            let run = folder.run(&[args, &["--device", word]].concat());
+            assert_eq!(run.code, Some(2), "{}", run.all());
+            assert!(run.stderr.contains("expected auto, cpu, or the index"), "{}", run.all());
+        }
+    }
+    for list in ["cpu,", ",cpu"] {
+        let run = folder.run(&["bench", "count_flags", "--quick", "--device", list]);
+        assert_eq!(run.code, Some(2), "{}", run.all());
+        folder.run(&["conformance", "matmul/odd", "--device", list]).refused(&["names none", "auto"]);
+    }
+    folder.run(&["conformance", "", "--device", "cpu"]).refused(&["no kernel matches \"\""]);
+}
+
+/// What is remembered of tuning, and what stands where it should be, is told for what it is. Without adapters there is nothing to tell.
+#[cfg(feature = "wgpu")]
+#[test]
+fn what_is_wrong_with_remembered_choices_is_told() {
+    let folder = Folder::new("remembered");
+    let devices = |args: &[&str]| {
+        let args = [&["devices"], args].concat();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wgattn"));
+        for name in ["XDG_CACHE_HOME", "LOCALAPPDATA", "HOME"] {
+            command.env(name, &folder.0);
+        }
+        Run::of(&args, &command.args(&args).output().expect("the program starts"))
+    };
+    let all = devices(&["--tuned", "--json"]).done().json();
+    let Some(file) = all["devices"][0]["file"].as_str().map(PathBuf::from) else { return };
+    assert!(file.starts_with(&folder.0), "{}", file.display());
+    let none = devices(&["--forget-tuned"]).done();
+    assert!(none.stdout.contains("nothing was remembered"), "{}", none.all());
+    fs::create_dir_all(file.parent().expect("a folder")).expect("ours");
+    for (text, told) in [
+        ("wgattn tuned variants, format 1\nadap", "it is cut off"),
+        ("wgattn tuned variants, format 1\nadapter: nobody's\n", "of another adapter: \"nobody's\""),
+        ("secret words\n", "it does not begin with"),
+        ("", "it is empty"),
+    ] {
+        fs::write(&file, text).expect("ours");
+        let listed = devices(&["--tuned"]).done();
+        assert!(listed.stdout.contains(told) && listed.stdout.contains("--forget-tuned"), "{}", listed.all());
+        assert!(!listed.stdout.contains("secret"), "{}", listed.all());
+    }
+    let removed = devices(&["--forget-tuned"]).done();
+    assert!(removed.stdout.contains("is removed") && !file.exists(), "{}", removed.all());
+    fs::create_dir(&file).expect("ours");
+    let listed = devices(&["--tuned"]).done();
+    assert!(
+        listed.stdout.contains("it is a folder") && listed.stdout.contains("by hand"),
+        "{}",
+        listed.all()
+    );
+    let kept = devices(&["--forget-tuned", "--json"]);
+    assert_eq!(kept.code, Some(1), "{}", kept.all());
+    assert!(kept.stderr.contains("is a folder") && kept.stderr.contains("by hand"), "{}", kept.all());
+    assert_eq!(kept.json()["devices"][0]["removed"], false);
+}
+
+/// A negative number is the value of the option before it, and is refused as such.
+#[test]
+fn negative_numbers_are_refused_with_what_the_option_takes() {
+    let folder = Folder::new("negative");
+    let picture = folder.picture("a.png", 48, 48);
+    let cases: [(&[&str], &str); 10] = [
+        (&["bench", "-5"], "unexpected argument"),
+        (&["bench", "matmul", "--n", "-5"], "whole number from 1 to 4294967295"),
+        (&["bench", "matmul", "--n", "-1k..4k"], "whole number from 1 to 4294967295"),
+        (&["bench", "matmul", "--n", "9999999M"], "whole number from 1 to 4294967295"),
+        (&["bench", "matmul", "--heads", "-2"], "whole number from 1 to 4294967295"),
+        (&["bench", "matmul", "--seconds", "-1"], "0 to 3600"),
+        (&["bench", "matmul", "--max-dispatch-ms", "-1"], "1 to 60000"),
+        (&["bench", "scaling", "--tokens", "-64"], "-64"),
+        (&["spe", "sine", "--realizations", "-3"], "-3"),
+        (&["map", &picture, "--at", "5,5", "--heads", "-2"], "-2"),
+    ];
+    for (args, told) in cases {
+        let run = folder.run(args);
+        assert_eq!(run.code, Some(2), "{}", run.all());
+        assert!(run.stderr.contains(told) && !run.stderr.contains("-- -"), "{}", run.all());
+    }
 }
 
 /// A second input; that it is no picture comes later than what is tested with it.

@@ -12,6 +12,8 @@ impl Comparison {
             "version": 1,
             "rule": RULE,
             "regressions": self.regressions(),
+            "wrong": self.wrong(),
+            "nothing_in_common": self.apart,
             "notes": self.notes,
             "groups": self.groups.iter().map(group).collect::<Vec<_>>(),
         })

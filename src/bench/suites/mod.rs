@@ -79,6 +79,11 @@ pub fn select(filters: &[String]) -> (Vec<&'static Kind>, Vec<String>) {
     (kinds, filters.iter().filter(|part| of_kernels(part)).cloned().collect())
 }
 
+/// Names of all suites.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    SUITES.into_iter().map(|kind| kind.name)
+}
+
 /// Suites of a run in which nothing was asked for.
 pub fn usual(quick: bool) -> Vec<&'static Kind> {
     if quick { vec![OF_QUICK] } else { SUITES.to_vec() }

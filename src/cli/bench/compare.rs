@@ -3,7 +3,7 @@
 use crate::bench::compare::{Comparison, Options, compare};
 use crate::bench::{html_comparison, published};
 use crate::cli::{Failure, Outcome, keep_input, print_line, unwritten};
-use crate::whole_file::{check_target, write_whole};
+use crate::whole_file::{check_target, read_input, write_whole};
 use crate::words::{counted, told};
 use serde_json::Value;
 use std::io::Write as _;
@@ -32,7 +32,8 @@ pub(super) struct Args {
     /// Least change of a median that counts, in percent (5 if not given, 15 for processor seconds of devices that compute on the CPU)
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     least: Option<f64>,
-    /// Exit with 1 if a row is slower beyond noise, fails now, or is wrong now
+    /// Exit with 1 also if a row is slower beyond noise, or fails and did not in the first. Results that are wrong, and files that have
+    /// nothing in common with the first, always end with 1
     #[arg(long)]
     fail_on_regression: bool,
 }
@@ -42,11 +43,14 @@ fn percent(text: &str) -> Result<f64, String> {
     if (0.0..=100.0).contains(&share) { Ok(share) } else { Err("expected 0 to 10000".into()) }
 }
 
+/// Larger files are no benchmark: a whole run is some hundred kilobytes.
+const MOST_BYTES: u64 = 256 << 20;
+
 /// Reads an exported benchmark, for a comparison or as a baseline.
 pub(super) fn load(path: &Path) -> Result<Value, Failure> {
-    let text =
-        std::fs::read_to_string(path).map_err(|e| Failure(format!("{}: {}", path.display(), told(&e))))?;
-    Ok(published::parse(&path.display().to_string(), &text)?)
+    let bytes =
+        read_input(path, MOST_BYTES).map_err(|e| Failure(format!("{}: {}", path.display(), told(&e))))?;
+    Ok(published::parse_bytes(&path.display().to_string(), &bytes)?)
 }
 
 /// Names of columns: those of the files, with their folders where these alone tell them apart.
@@ -82,12 +86,27 @@ pub(super) fn run(args: &Args) -> Outcome {
     outcome(&comparison, args.fail_on_regression)
 }
 
-/// Fails where regressions are to fail and there are some.
+/// Fails where a result is wrong or there is nothing to compare, and, if so asked, where something became worse.
 pub(super) fn outcome(comparison: &Comparison, fail_on_regression: bool) -> Outcome {
+    let mut reasons = Vec::new();
+    match comparison.wrong() {
+        0 => {}
+        wrong => reasons.push(format!(
+            "{} wrong: the error is larger than it may be",
+            counted(wrong, "result is", "results are")
+        )),
+    }
     match comparison.regressions() {
         n if n > 0 && fail_on_regression => {
-            Err(Failure(format!("{} beyond noise", counted(n, "regression", "regressions"))))
+            reasons.push(format!("{} beyond noise", counted(n, "regression", "regressions")));
         }
-        _ => Ok(()),
+        _ => {}
     }
+    if !comparison.apart.is_empty() {
+        reasons.push(format!(
+            "no row or suite in common with the first: {}; measure the same kernels and suites on both",
+            comparison.apart.join(", ")
+        ));
+    }
+    if reasons.is_empty() { Ok(()) } else { Err(Failure(reasons.join("; "))) }
 }

@@ -5,9 +5,9 @@ use crate::backend::{Backend, DeviceKind, device};
 use crate::bench::compare::{Options, against_baseline};
 use crate::bench::document::{Document, Settings};
 use crate::bench::published::{Point, Suite};
-use crate::bench::{self, Candidate, Job, Row, Sweep, Wanted, Watcher};
+use crate::bench::{self, Candidate, Job, LeftOut, Plan, Row, Sweep, Wanted, Watcher};
 use crate::cli::{Failure, Outcome, notice, print_line, unwritten};
-use crate::whole_file::{Pending, write_whole};
+use crate::whole_file::{check_target, write_whole};
 use crate::words::counted;
 use serde_json::json;
 use std::io::Write as _;
@@ -46,8 +46,8 @@ impl Export {
                 )));
             }
         };
-        // Refused before minutes of work: the folder must take a new file.
-        Pending::beside(&path).map_err(|e| unwritten(&path, &e))?;
+        // Refused before minutes of work.
+        check_target(&path).map_err(|e| unwritten(&path, &e))?;
         Ok(Self { path, format })
     }
 
@@ -168,13 +168,13 @@ impl Args {
         }
     }
 
-    /// The rows to run, and the suites after them.
-    fn jobs(&self) -> Result<(Vec<Job>, Vec<&'static bench::suites::Kind>), Failure> {
+    /// The rows to run and what is left out of them, and the suites after them.
+    fn plan(&self) -> Result<(Plan, Vec<&'static bench::suites::Kind>), Failure> {
         let (suites, filters) = suites::wanted(self)?;
         // Who names suites only wants no rows.
         let only_suites = !self.filter.is_empty() && filters.is_empty();
-        let jobs = if only_suites { Vec::new() } else { bench::plan(&self.wanted(filters))? };
-        Ok((jobs, suites))
+        let plan = if only_suites { Plan::default() } else { bench::plan(&self.wanted(filters))? };
+        Ok((plan, suites))
     }
 
     fn settings(&self, suites: Vec<&'static bench::suites::Kind>) -> Settings {
@@ -227,7 +227,7 @@ fn candidates(args: &Args) -> Result<Vec<Candidate<'static>>, Failure> {
 
 /// Prints what would run.
 pub(super) fn list(args: &Args) -> Outcome {
-    let (jobs, kinds) = args.jobs()?;
+    let (Plan { jobs, left_out }, kinds) = args.plan()?;
     let settings = args.settings(kinds);
     let reference = bench::reference_rows();
     let is_quick = |job: &Job| {
@@ -244,10 +244,15 @@ pub(super) fn list(args: &Args) -> Outcome {
         let suites = settings.suites.iter().map(|kind| suites::listed_json(kind, &settings));
         let all = json!({
             "rows": jobs.iter().map(row).collect::<Vec<_>>(),
+            "left_out": left_out
+                .iter()
+                .map(|l| json!({ "case": l.case, "sizes": l.sizes, "reason": l.why }))
+                .collect::<Vec<_>>(),
             "suites": suites.collect::<Vec<_>>(),
         });
         return print_line(&serde_json::to_string_pretty(&all)?);
     }
+    LeftOut::told(&left_out).iter().for_each(notice);
     for job in &jobs {
         let sizes: Vec<String> = job.dims().iter().map(|(n, s)| format!("{n}={s}")).collect();
         let quick = if is_quick(job) { "  (quick)" } else { "" };
@@ -266,12 +271,13 @@ pub(super) fn describe() -> Outcome {
 
 /// Measures what was asked for.
 pub(super) fn run(args: &Args) -> Outcome {
-    let (jobs, kinds) = args.jobs()?;
+    let (Plan { jobs, left_out }, kinds) = args.plan()?;
     let exports = args.export.iter().cloned().map(Export::to).collect::<Result<Vec<_>, _>>()?;
     // Read before minutes of work, too.
     let baseline = args.baseline.as_deref().map(compare::load).transpose()?;
     let mut candidates = candidates(args)?;
     let settings = args.settings(kinds);
+    LeftOut::told(&left_out).iter().for_each(notice);
     if !args.json {
         let mut parts = Vec::new();
         if !jobs.is_empty() {

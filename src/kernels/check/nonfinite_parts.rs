@@ -77,7 +77,10 @@ pub static SPEC: KernelSpec = KernelSpec {
     ],
     params: Params::FIELDS,
     defaults: Params::default_bytes,
-    output_dims: None,
+    output_dims: Some(|dims, params| {
+        let rows = Params::from_bytes(params).rows.max(1);
+        dims.set("g", dims.size("n").div_ceil(rows));
+    }),
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
     cuda: OnCuda::Absent {

@@ -251,6 +251,10 @@ pub static SPEC: KernelSpec = KernelSpec {
         .without(NO_MASKS)
         .filled(FILL)
         .shared(SHARED)
+        .resized(|d| {
+            d.set("w", d.size("n").div_ceil(4));
+            Ok(Params::default_bytes())
+        })
         .for_bench(),
     ],
     vjp: None,

@@ -179,6 +179,10 @@ pub static SPEC: KernelSpec = KernelSpec {
         )
         .filled(FILL)
         .shared(SHARED)
+        .resized(|d| {
+            d.set("w", d.size("n").div_ceil(4));
+            Ok(Params::default_bytes())
+        })
         .for_bench(),
     ],
     vjp: None,

@@ -189,7 +189,7 @@ pub(crate) fn some_distances(d: &Dims, bits: u32) -> HostData {
     let (m, n) = (d.size("m"), d.size("n"));
     let far = (1 << bits) - 1;
     let one = |i: u32, j: u32| {
-        let d = (i * 7 + j * 5 + i * j / 3) % 23;
+        let d = (i * 7 + j * 5 + i.wrapping_mul(j) / 3) % 23;
         if i % 5 == 4 || d == 11 { far } else { d }
     };
     let heads = 1;

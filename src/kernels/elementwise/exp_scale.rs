@@ -108,6 +108,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             Vec::new,
         )
         .filled(&[BANDWIDTHS, ("x", Fill::Uniform(0.0, 8.0))])
+        .any_size()
         .for_bench(),
     ],
     vjp: None,

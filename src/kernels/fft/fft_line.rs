@@ -300,6 +300,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         )
         .without(WITHOUT)
         .filled(ROOTS)
+        .any_size()
         .for_bench(),
     ],
     vjp: None,

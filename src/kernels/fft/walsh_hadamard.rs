@@ -116,6 +116,10 @@ pub static SPEC: KernelSpec = KernelSpec {
             &[("b", 1), ("h", 1), ("n", 65_536), ("c", 64), ("tables", 1), ("k", 17)],
             Vec::new,
         )
+        .resized(|d| {
+            d.set("k", d.size("n").max(1).ilog2() + 1);
+            Ok(Vec::new())
+        })
         .for_bench(),
     ],
     vjp: None,

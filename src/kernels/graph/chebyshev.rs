@@ -213,6 +213,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             || Params { longest: 4 }.to_bytes(),
         )
         .filled(GRID)
+        .resized(|d| csr::square_grid(d).map(|()| Params { longest: 4 }.to_bytes()))
         .for_bench(),
     ],
     vjp: None,

@@ -353,6 +353,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             || Params { longest: 4, ..Params::default() }.to_bytes(),
         )
         .filled(GRID)
+        .resized(|d| csr::square_grid(d).map(|()| Params { longest: 4, ..Params::default() }.to_bytes()))
         .for_bench(),
     ],
     vjp: None,

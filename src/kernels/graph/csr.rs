@@ -4,7 +4,7 @@
 
 use crate::error::{Error, Result};
 use crate::kernel::wgsl_module::Shared;
-use crate::kernel::{Caps, HostArgs, Real};
+use crate::kernel::{Caps, HostArgs, Real, resize};
 use crate::tensor::{Dims, HostData};
 use crate::words::or_none;
 
@@ -191,6 +191,26 @@ pub(super) fn bad_columns(d: &Dims) -> HostData {
             })
             .collect(),
     )
+}
+
+/// A square grid of other sizes, in kernels of sparse rows.
+///
+/// Errors: no square, or more neighbours than a dimension holds.
+pub(super) fn square_grid(d: &mut Dims) -> std::result::Result<(), String> {
+    let n = d.size("n");
+    let side = n.isqrt();
+    if u64::from(side) * u64::from(side) != u64::from(n) {
+        return Err(format!("its grid has as many rows as columns, and {n} nodes are no square"));
+    }
+    let neighbours = resize::product(&[4, side, side.saturating_sub(1)])?;
+    let sizes = [("s", n.checked_add(1)), ("z", Some(neighbours)), ("v", n.checked_add(neighbours))];
+    for (name, size) in sizes {
+        let size = size.ok_or("a graph of 2³² numbers is too large")?;
+        if d.find(name).is_some() {
+            d.set(name, size);
+        }
+    }
+    Ok(())
 }
 
 /// A grid of as many rows as columns, four neighbours, as sparse rows.

@@ -128,6 +128,10 @@ pub static SPEC: KernelSpec = KernelSpec {
             || Params { largest: 100 }.to_bytes(),
         )
         .filled(&[("offsets", Fill::Made(equal_offsets))])
+        .resized(|d| match d.size("n").is_multiple_of(d.size("g")) {
+            true => Ok(Params { largest: d.size("n") / d.size("g") }.to_bytes()),
+            false => Err(format!("{} nodes do not make {} equal graphs", d.size("n"), d.size("g"))),
+        })
         .for_bench(),
     ],
     vjp: None,

@@ -258,6 +258,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             || Params { alpha: 0.7, beta: -1.0, longest: 4 }.to_bytes(),
         )
         .filled(GRID)
+        .resized(|d| csr::square_grid(d).map(|()| Params { alpha: 0.7, beta: -1.0, longest: 4 }.to_bytes()))
         .for_bench(),
     ],
     vjp: None,

@@ -181,7 +181,13 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("gaussian", &[("b", 1), ("h", 1), ("n", 65), ("m", 20), ("d", 64), ("r", 1), ("mw", 24)], || Params { metric: 2, ..Params::default() }.to_bytes())
             .without(&["keep", "share"]).filled(&[("lambda", Fill::Value(20.0))]),
         Case::new("tokens_16384", &[("b", 1), ("h", 4), ("n", 16384), ("m", 49), ("d", 32), ("r", 1), ("mw", 52)], Params::default_bytes)
-            .without(&["scale", "keep", "share"]).filled(&[("lambda", Fill::Value(8.0))]).for_bench(),
+            .without(&["scale", "keep", "share"]).filled(&[("lambda", Fill::Value(8.0))])
+            .resized(|d| {
+                // A landmark more, and whole vectors.
+                d.set("mw", resize::product(&[d.size("m") / 4 + 1, 4])?);
+                Ok(Params::default_bytes())
+            })
+            .for_bench(),
     ],
     vjp: None,
 };

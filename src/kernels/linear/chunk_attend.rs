@@ -240,7 +240,12 @@ pub static SPEC: KernelSpec = KernelSpec {
             .filled(&[NUMBERS[0], ("k", Fill::Value(1e30)), ("v", Fill::Value(3e38)), NUMBERS[2], ("key_mask", Fill::Value(0.0)), POWERS]),
         Case::new("nothing_to_see", &sizes(40, 2, 8, 4, 40, 4), || with(32, 0, 1)).without(&["reach"])
             .filled(&[NUMBERS[0], ("k", Fill::Value(1e30)), ("v", Fill::Value(3e38)), ("states", Fill::Value(0.0)), ("key_mask", Fill::Value(0.0)), POWERS]),
-        Case::new("tokens_16384", &plain_sizes(8, 16_384, 512, 32, 32, 1056), || with(32, 0, 1)).without(BARE).filled(&NUMBERS).for_bench(),
+        Case::new("tokens_16384", &plain_sizes(8, 16_384, 512, 32, 32, 1056), || with(32, 0, 1)).without(BARE).filled(&NUMBERS)
+            .resized(|d| {
+                d.set("c", d.size("n").div_ceil(32));
+                Ok(with(32, 0, 1))
+            })
+            .for_bench(),
     ],
     vjp: None,
 };

@@ -272,7 +272,12 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("sequence", &sizes(70, 8, 4), || grid(1, 1, 70)).without(&["query_mask", "den"]).filled(FILL),
         Case::new("first_axis_only", &sizes(9, 3, 2), || grid(9, 1, 1)).without(&["key_mask", "query_mask"]).filled(FILL),
         Case::new("grid_32x32", &[("b", 1), ("h", 8), ("heads", 1), ("n", 1024), ("r", 32), ("e", 32)], || grid(1, 32, 32))
-            .without(&["key_mask", "query_mask", "den"]).filled(FILL).for_bench(),
+            .without(&["key_mask", "query_mask", "den"]).filled(FILL)
+            .resized(|d| {
+                let [rows, cols] = resize::plane(d.size("n"));
+                Ok(grid(1, rows, cols))
+            })
+            .for_bench(),
     ],
     vjp: None,
 };

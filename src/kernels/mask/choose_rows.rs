@@ -110,6 +110,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         )
         .without(&["query_mask"])
         .filled(&[("slot", Fill::Made(every_third)), ("sums", Fill::Uniform(0.5, 2.0))])
+        .any_size()
         .for_bench(),
     ],
     vjp: None,

@@ -352,6 +352,11 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("grid_64x64", &sizes(1, 1, 4096, 32, 32, 1, 127 * 127), || with(1, 64, 64, Path::Auto))
             .without(NO_MASKS)
             .filled(&FILLS)
+            .resized(|d| {
+                let [rows, cols] = resize::plane(d.size("n"));
+                d.set("t", resize::offsets(&[rows, cols])?);
+                Ok(with(1, rows, cols, Path::Auto))
+            })
             .for_bench(),
     ],
     vjp: None,

@@ -150,6 +150,11 @@ pub static SPEC: KernelSpec = KernelSpec {
             &[("b", 1), ("h", 1), ("n", 262_144), ("m", 1_048_576), ("c", 8)],
             || Params { n2: 512, n3: 512, ..Params::default() }.to_bytes(),
         )
+        .resized(|d| {
+            let [n2, n3] = resize::plane(d.size("n"));
+            d.set("m", resize::product(&[d.size("n"), 4])?);
+            Ok(Params { n2, n3, ..Params::default() }.to_bytes())
+        })
         .for_bench(),
     ],
     vjp: None,

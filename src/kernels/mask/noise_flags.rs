@@ -151,6 +151,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         )
         .without(&["query_mask"])
         .filled(&FILLS)
+        .any_size()
         .for_bench(),
     ],
     vjp: None,

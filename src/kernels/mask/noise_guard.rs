@@ -146,6 +146,11 @@ pub static SPEC: KernelSpec = KernelSpec {
         )
         .without(&["query_mask"])
         .filled(&noise_flags::FILLS)
+        .resized(|d| {
+            let rows = resize::product(&[d.size("b"), d.size("h"), d.size("n")])?;
+            d.set("w", rows.checked_add(1).ok_or("a list of 2³² rows is too large")?);
+            Ok(Params::default_bytes())
+        })
         .for_bench(),
     ],
     vjp: None,

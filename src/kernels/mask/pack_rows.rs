@@ -101,6 +101,10 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("rows_65536", &[("a", 1), ("d", 8), ("n", 65_536), ("c", 32), ("s", 64), ("m", 1024)], Vec::new)
             .without(&["keep"])
             .filled(&FILLS)
+            .resized(|d| {
+                d.set("m", d.size("n").div_ceil(d.size("s").max(1)));
+                Ok(Vec::new())
+            })
             .for_bench(),
     ],
     vjp: None,

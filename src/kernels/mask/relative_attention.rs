@@ -190,6 +190,13 @@ fn grid(sides: [u32; 3], globals: u32, torus: u32) -> Params {
     Params { n1: sides[0], n2: sides[1], n3: sides[2], globals, torus, ..Params::default() }
 }
 
+/// A plane whose tokens see those up to `far` rows and columns away.
+fn window(sides: [u32; 2], far: u32) -> Params {
+    let [first2, first3] = sides.map(|side| side - 1 - far);
+    let [last2, last3] = sides.map(|side| side - 1 + far);
+    Params { first2, last2, first3, last3, ..grid([1, sides[0], sides[1]], 0, 0) }
+}
+
 /// Four segments of 1, 0 (no row at all), 30 and 13 tokens, then rows of no segment, of which the last hold nothing.
 pub(crate) fn segments(dims: &Dims) -> HostData {
     let n = dims.size("n");
@@ -448,6 +455,10 @@ pub static SPEC: KernelSpec = KernelSpec {
         )
         .without(NO_MASKS)
         .filled(&POSITIVE)
+        .resized(|d| {
+            d.set("t", resize::offsets(&[d.size("n")])?);
+            Ok(line())
+        })
         .for_bench(),
         Case::new(
             "window_9x9_of_64x64",
@@ -461,10 +472,18 @@ pub static SPEC: KernelSpec = KernelSpec {
                 ("tables", 8),
                 ("t", 127 * 127),
             ],
-            || Params { first2: 59, last2: 67, first3: 59, last3: 67, ..grid([1, 64, 64], 0, 0) }.to_bytes(),
+            || window([64, 64], 4).to_bytes(),
         )
         .without(NO_MASKS)
         .filled(&POSITIVE)
+        .resized(|d| {
+            let [rows, cols] = resize::plane(d.size("n"));
+            if rows <= 4 {
+                return Err(format!("a window of 9 x 9 is larger than a grid of {rows} x {cols}"));
+            }
+            d.set("t", resize::offsets(&[rows, cols])?);
+            Ok(window([rows, cols], 4).to_bytes())
+        })
         .for_bench(),
     ],
     vjp: None,

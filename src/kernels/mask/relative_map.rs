@@ -204,6 +204,10 @@ pub static SPEC: KernelSpec = KernelSpec {
         )
         .without(NO_MASKS)
         .filled(&FILLS)
+        .resized(|d| {
+            d.set("t", resize::offsets(&[d.size("n")])?);
+            Ok(Params::default_bytes())
+        })
         .for_bench(),
     ],
     vjp: None,

@@ -369,6 +369,20 @@ fn grid<const A: u32, const B: u32, const C: u32>() -> Vec<u8> {
     Params { n1: A, n2: B, n3: C }.to_bytes()
 }
 
+/// A case on a grid of other sides: transforms of the least powers of two that hold them twice.
+fn resized(d: &mut Dims, sides: [u32; 3]) -> std::result::Result<Vec<u8>, String> {
+    let mut longest = 1;
+    for (name, side) in ["l1", "l2", "l3"].into_iter().zip(sides) {
+        let twice = resize::product(&[side, 2])?.checked_next_power_of_two();
+        let length = twice.filter(|_| side > 1).unwrap_or(side);
+        d.set(name, length);
+        longest = longest.max(length);
+    }
+    d.set("t", longest);
+    let [n1, n2, n3] = sides;
+    Ok(Params { n1, n2, n3 }.to_bytes())
+}
+
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
     name: "toeplitz_attention_fused",
@@ -448,10 +462,15 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("plane_16x16", &sizes([1, 8], [256, 32, 32], 1, [1, 32, 32], 1), grid::<1, 16, 16>)
             .without(BARE)
             .filled(&FILLS)
+            .resized(|d| {
+                let [rows, cols] = resize::plane(d.size("n"));
+                resized(d, [1, rows, cols])
+            })
             .for_bench(),
         Case::new("line_1024", &sizes([1, 8], [1024, 32, 32], 1, [1, 1, 2048], 1), grid::<1, 1, 1024>)
             .without(BARE)
             .filled(&FILLS)
+            .resized(|d| resized(d, [1, 1, d.size("n")]))
             .for_bench(),
     ],
     vjp: None,

@@ -272,6 +272,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         )
         .without(BARE)
         .filled(POSITIVE)
+        .resized(toeplitz_spectrum::as_plane)
         .for_bench(),
     ],
     vjp: None,

@@ -292,30 +292,35 @@ pub static SPEC: KernelSpec = KernelSpec {
             &[("b", 1), ("h", 1), ("n", 4096), ("c", 512), ("g", 1), ("t", 8191)],
             line::<4096>,
         )
+        .resized(toeplitz_spectrum::as_line)
         .for_bench(),
         Case::new(
             "plane_64x64",
             &[("b", 1), ("h", 1), ("n", 4096), ("c", 64), ("g", 1), ("t", 16_129)],
             plane::<64, 64>,
         )
+        .resized(toeplitz_spectrum::as_plane)
         .for_bench(),
         Case::new(
             "plane_56x56",
             &[("b", 1), ("h", 1), ("n", 3136), ("c", 64), ("g", 1), ("t", 12_321)],
             plane::<56, 56>,
         )
+        .resized(toeplitz_spectrum::as_plane)
         .for_bench(),
         Case::new(
             "plane_64x64_1024",
             &[("b", 1), ("h", 16), ("n", 4096), ("c", 64), ("g", 1), ("t", 16_129)],
             plane::<64, 64>,
         )
+        .resized(toeplitz_spectrum::as_plane)
         .for_bench(),
         Case::new(
             "plane_56x56_1024",
             &[("b", 1), ("h", 16), ("n", 3136), ("c", 64), ("g", 1), ("t", 12_321)],
             plane::<56, 56>,
         )
+        .resized(toeplitz_spectrum::as_plane)
         .for_bench(),
     ],
     vjp: None,

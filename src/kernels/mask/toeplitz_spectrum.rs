@@ -44,6 +44,22 @@ impl Params {
     }
 }
 
+/// A line of any number of tokens, for a case at other sizes.
+pub(super) fn as_line(d: &mut Dims) -> std::result::Result<Vec<u8>, String> {
+    resized(d, [1, 1, d.size("n")])
+}
+
+/// A plane of any number of tokens, for a case at other sizes.
+pub(super) fn as_plane(d: &mut Dims) -> std::result::Result<Vec<u8>, String> {
+    let [rows, cols] = resize::plane(d.size("n"));
+    resized(d, [1, rows, cols])
+}
+
+fn resized(d: &mut Dims, sides: [u32; 3]) -> std::result::Result<Vec<u8>, String> {
+    d.set("t", resize::offsets(&sides)?);
+    Ok(Params::of(&Grid { sides, torus: false, transpose: false }).to_bytes())
+}
+
 /// Transforms complex numbers of a box `lengths` along all axes in place, on the CPU.
 pub(super) fn transform_box<T: Real>(numbers: &mut [[T; 2]], lengths: [usize; 3], inverse: bool) {
     for axis in 0..3 {

@@ -124,6 +124,11 @@ pub static SPEC: KernelSpec = KernelSpec {
         )
         .without(NO_MASKS)
         .filled(&FILLS)
+        .resized(|d| {
+            let [n2, n3] = resize::plane(d.size("n"));
+            d.set("t", resize::offsets(&[n2, n3])?);
+            Ok(Params { n2, n3, ..Params::default() }.to_bytes())
+        })
         .for_bench(),
     ],
     vjp: None,

@@ -114,6 +114,10 @@ pub static SPEC: KernelSpec = KernelSpec {
             Vec::new,
         )
         .without(&["constant"])
+        .resized(|d| {
+            d.set("m", resize::product(&[d.size("d"), d.size("n")])?);
+            Ok(Vec::new())
+        })
         .for_bench(),
     ],
     vjp: None,

@@ -606,9 +606,14 @@ pub static SPEC: KernelSpec = KernelSpec {
             .without(&["y", "y_taps", "y_lags", "y_out", "constant", "z"]).filled(LAGS_SHARED).shared(SHARED),
         Case::new("no_tokens", &sizes(2, 0, 3, 4, 4), Params::default_bytes).without(&["y", "y_taps", "y_lags", "y_out", "lags", "constant", "z"]).filled(FILL_SHARED).shared(SHARED),
         Case::new("line_2048_p128", &with_lags(1, 2048, 16, 128, 64, 255), || Params { path: FOURIER, ..Params::default() }.to_bytes())
-            .without(&["y", "y_taps", "y_lags", "y_out", "constant", "z"]).filled(LAGS_SHARED).shared(SHARED).for_bench(),
+            .without(&["y", "y_taps", "y_lags", "y_out", "constant", "z"]).filled(LAGS_SHARED).shared(SHARED)
+            .resized(|d| {
+                d.set("g", resize::product(&[d.size("h"), d.size("d")])?);
+                Ok(Params { path: FOURIER, ..Params::default() }.to_bytes())
+            })
+            .for_bench(),
         Case::new("line_2048_p128_by_taps", &sizes(1, 2048, 16, 128, 64), || Params { path: DIRECT, ..Params::default() }.to_bytes())
-            .without(&["y", "y_taps", "y_lags", "y_out", "lags", "constant", "z"]).filled(FILL_SHARED).shared(SHARED).for_bench(),
+            .without(&["y", "y_taps", "y_lags", "y_out", "lags", "constant", "z"]).filled(FILL_SHARED).shared(SHARED).any_size().for_bench(),
     ],
     vjp: None,
 };

@@ -205,6 +205,10 @@ fn by(path: u32) -> Vec<u8> {
     Params { path }.to_bytes()
 }
 
+fn resized(d: &mut Dims) -> std::result::Result<Vec<u8>, String> {
+    sine_features::with_constant(d).map(|()| Params::default_bytes())
+}
+
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
     name: "sine_code",
@@ -261,6 +265,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             Params::default_bytes,
         )
         .filled(FILL)
+        .resized(resized)
         .for_bench(),
         Case::new(
             "batch_4_of_1024",
@@ -269,6 +274,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         )
         .filled(&[("places", Fill::Made(sine_features::far)), ("frequency", Fill::Below(1 << 30)), ("phase", Fill::Below(1 << 30))])
         .shared(NOISE_SHARED)
+        .resized(resized)
         .for_bench(),
     ],
     vjp: None,

@@ -133,10 +133,17 @@ fn shared_phases(d: &Dims) -> HostData {
     turns(d.at("d") * d.at("k"))
 }
 
+/// The numbers of a token with a constant, for a case at other sizes.
+pub(super) fn with_constant(d: &mut Dims) -> std::result::Result<(), String> {
+    let wanted = width(d, d.size("k"), true);
+    d.set("m", u32::try_from(wanted).map_err(|_| format!("a token of {wanted} numbers is too wide"))?);
+    Ok(())
+}
+
 /// Far places, the last of which is the last there is.
 pub(super) fn far(d: &Dims) -> HostData {
     let all = d.size("n") * d.size("a");
-    HostData::U32((0..all).map(|i| if i + 1 == all { u32::MAX } else { i * 0x0010_0007 }).collect())
+    HostData::U32((0..all).map(|i| if i + 1 == all { u32::MAX } else { i.wrapping_mul(0x0010_0007) }).collect())
 }
 
 pub(super) const FILL: &[(&str, Fill)] = &[
@@ -205,6 +212,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             Vec::new,
         )
         .filled(FILL)
+        .resized(|d| with_constant(d).map(|()| Vec::new()))
         .for_bench(),
     ],
     vjp: None,

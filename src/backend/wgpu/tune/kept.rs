@@ -56,24 +56,47 @@ pub(super) fn file_of(folder: &Path, identity: &str) -> PathBuf {
 /// Errors: what is wrong with it, in words.
 fn parse(text: &str, identity: &str) -> Result<Choices, String> {
     let cut_off = || "it is cut off".to_string();
-    let rest = text.strip_prefix(HEAD).and_then(|t| t.strip_prefix('\n'));
-    let rest = rest.ok_or_else(|| match text.is_empty() {
-        true => "it is empty".to_string(),
-        false => format!("it does not begin with \"{HEAD}\""),
-    })?;
-    let rest = rest.strip_prefix(identity).ok_or("it is of another adapter, driver or version")?;
-    let body = rest.strip_suffix('\n').ok_or_else(cut_off)?;
+    let begins = format!("{HEAD}\n{identity}");
+    let Some(body) = text.strip_prefix(&begins) else {
+        return Err(match text {
+            "" => "it is empty".to_string(),
+            part if begins.starts_with(part) => cut_off(),
+            other => unlike(other, &begins),
+        });
+    };
+    let body = body.strip_suffix('\n').ok_or_else(cut_off)?;
     let mut lines: Vec<&str> = body.lines().collect();
     let count = lines.pop().and_then(|last| last.strip_prefix("end ")).ok_or_else(cut_off)?;
     if count != lines.len().to_string() {
         return Err(format!("it has {} choices and says {count}", lines.len()));
     }
     let mut choices = Choices::new();
-    for line in lines {
-        let (class, choice) = parse_line(line).ok_or_else(|| format!("this line is no choice: {line:?}"))?;
+    for (at, line) in lines.into_iter().enumerate() {
+        // The line itself tells nobody anything.
+        let number = begins.lines().count() + at + 1;
+        let (class, choice) =
+            parse_line(line).ok_or_else(|| format!("line {number} is no choice of a variant"))?;
         choices.insert(class, choice);
     }
     Ok(choices)
+}
+
+/// The first line in which a file is not what it should be.
+fn unlike(text: &str, begins: &str) -> String {
+    const MOST: usize = 80;
+    let mut pairs = text.lines().zip(begins.lines()).filter(|(got, wanted)| got != wanted);
+    match pairs.next() {
+        // What begins otherwise may be anything, and is not repeated.
+        Some((got, wanted)) => match (wanted.split_once(": "), got.split_once(": ")) {
+            (Some((name, wanted)), Some((same, got))) if name == same => {
+                let got: String = got.chars().take(MOST).collect();
+                format!("it is of another {name}: {got:?} instead of {wanted:?}")
+            }
+            (Some((name, _)), _) => format!("it does not say of which {name} it is"),
+            (None, _) => format!("it does not begin with \"{HEAD}\""),
+        },
+        None => "its beginning is damaged".into(),
+    }
 }
 
 fn parse_line(line: &str) -> Option<(Class, Choice)> {
@@ -114,6 +137,9 @@ pub(super) fn read(file: &Path, identity: &str) -> Result<Choices, String> {
         .is_err_and(|e| matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory))
     {
         return Ok(Choices::new());
+    }
+    if file.is_dir() {
+        return Err(why("it is a folder, where a file of choices belongs".into()));
     }
     let bytes = read_input(file, MOST_BYTES).map_err(|e| why(crate::words::told(&e)))?;
     let text = String::from_utf8(bytes).map_err(|_| why("it is no text".into()))?;
@@ -189,20 +215,24 @@ mod tests {
             (String::new(), "empty"),
             ("{}".into(), "does not begin"),
             (whole.replace("format 1", "format 2"), "does not begin"),
-            (whole.replace("driver: 1.0", "driver: 1.1"), "another adapter, driver or version"),
+            (whole.replace("driver: 1.0", "driver: 1.1"), "of another driver: \"1.1\" instead of \"1.0\""),
+            (whole.replace("pci: ", "bus: "), "does not say of which pci it is"),
+            (whole[..20].into(), "cut off"),
+            (whole[..HEAD.len() + 12].into(), "cut off"),
             (whole[..whole.len() - 3].into(), "cut off"),
             (whole[..whole.len() - 8].into(), "cut off"),
             (whole.replace("end 2", "end 3"), "has 2 choices and says 3"),
-            (whole.replace("\tplain\t", "\tnobody\t"), "is no choice"),
+            (whole.replace("\tplain\t", "\tnobody\t"), "line 8 is no choice"),
             (whole.replace("1.25e-4", "NaN"), "is no choice"),
             (whole.replace("matmul\t", "matmul "), "is no choice"),
         ] {
             let why = parse(&text, &identity).expect_err(told);
             assert!(why.contains(told), "{why}");
         }
-        // Cut anywhere, it is never taken for a whole one.
-        for end in 0..whole.len() {
-            assert!(parse(&whole[..end], &identity).is_err(), "{end}");
+        // Cut anywhere, it is never taken for a whole one, nor for another adapter's.
+        for end in 1..whole.len() {
+            let why = parse(&whole[..end], &identity).expect_err("cut");
+            assert!(["cut off", "choices and says"].iter().any(|told| why.contains(told)), "{end}: {why}");
         }
     }
 }

@@ -3,6 +3,8 @@
 //! A backend that this build lacks is a value that answers with [`Error::NotBuilt`], so that callers carry no `cfg`.
 
 pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod device;
 pub mod recording;
 mod tuning;

@@ -12,6 +12,7 @@
 //!   that any count can be folded under the limit of 65 535 groups per dimension.
 
 pub mod case;
+pub mod cuda;
 pub mod params;
 pub mod reference;
 pub(crate) mod tile;
@@ -318,9 +319,24 @@ pub enum OnWgpu {
     Expand(Expand),
 }
 
+/// What a library of the card's maker computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Library {
+    /// A batched matrix product by cuBLAS, with what follows it by a kernel.
+    Gemm,
+    /// Transforms of many lines by cuFFT.
+    Fft,
+}
+
 /// How a kernel runs on CUDA.
 #[derive(Debug)]
 pub enum OnCuda {
+    /// One launch of the first of these that suits.
+    Source(&'static [cuda::Source]),
+    /// A library.
+    Library(Library),
+    /// The same smaller entries as on a GPU by wgpu.
+    Expand,
     /// The backend is built by a later issue; the reason says what it will be.
     Absent {
         /// Why there is none, and what will take its place.

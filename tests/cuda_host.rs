@@ -29,7 +29,7 @@ fn main() {
                         trials.push(trial(&backend, spec, case, Some(source.name)));
                     }
                 }
-                OnCuda::Library(_) | OnCuda::Expand => trials.push(trial(&backend, spec, case, None)),
+                OnCuda::Library(..) | OnCuda::Expand => trials.push(trial(&backend, spec, case, None)),
                 OnCuda::Absent { .. } => {}
             }
         }

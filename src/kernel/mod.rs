@@ -333,8 +333,8 @@ pub enum Library {
 pub enum OnCuda {
     /// One launch of the first of these that suits.
     Source(&'static [cuda::Source]),
-    /// A library.
-    Library(Library),
+    /// A library, and the launch that follows where the library does only part of the kernel's work.
+    Library(Library, &'static cuda::Source),
     /// The same smaller entries as on a GPU by wgpu.
     Expand,
     /// The backend is built by a later issue; the reason says what it will be.

@@ -3,7 +3,9 @@
 use crate::error::{Error, Result};
 use crate::graph::{Schedule, Step};
 use crate::kernel::cuda::{Source, Word, join, words};
-use crate::kernel::{Caps, Driver, Library, OnCuda};
+use crate::kernel::{Caps, Driver, KernelParams, Library, OnCuda};
+use crate::kernels::fft::fft;
+use crate::kernels::linalg::matmul;
 
 /// What kernels may ask of every card that we support: compute capability 7.5 and up.
 pub(crate) const CAPS: Caps = Caps {
@@ -38,8 +40,8 @@ pub(crate) struct Launch {
 pub(crate) enum Action {
     /// By a source.
     Launch(Launch),
-    /// By a library.
-    Library(Library),
+    /// By a library, with a launch after it that does what the library leaves undone.
+    Library(Library, Launch),
 }
 
 /// Whether the ports that a source reads as `float4` begin with whole ones and have rows of them.
@@ -62,7 +64,7 @@ pub(crate) fn plan(schedule: &Schedule, step: &Step, held: &str) -> Result<Actio
     let lacks = |missing: String| Error::Unsupported { device: "CUDA".into(), missing };
     let sources = match &spec.cuda {
         OnCuda::Source(sources) => sources,
-        OnCuda::Library(library) => return Ok(Action::Library(*library)),
+        OnCuda::Library(library, after) => return Ok(Action::Library(*library, launch(step, after)?)),
         OnCuda::Expand => return Err(lacks(format!("was to expand `{}` into smaller kernels", spec.name))),
         OnCuda::Absent { reason } => return Err(lacks(format!("has no `{}`: {reason}", spec.name))),
     };
@@ -75,6 +77,11 @@ pub(crate) fn plan(schedule: &Schedule, step: &Step, held: &str) -> Result<Actio
     let source = sources.iter().find(fits).ok_or_else(|| {
         lacks(format!("has no source of `{}` for {:?}; use vulkan or the CPU", spec.name, step.dims))
     })?;
+    launch(step, source).map(Action::Launch)
+}
+
+fn launch(step: &Step, source: &'static Source) -> Result<Launch> {
+    let spec = step.kernel;
     let wanted = (source.blocks)(&step.dims, &step.params);
     let blocks = u32::try_from(wanted).ok().filter(|blocks| *blocks <= CAPS.groups).ok_or_else(|| Error::Limit {
         what: format!("{}: blocks of one launch", spec.name),
@@ -84,7 +91,7 @@ pub(crate) fn plan(schedule: &Schedule, step: &Step, held: &str) -> Result<Actio
     })?;
     let present: Vec<bool> = step.args.iter().map(Option::is_some).collect();
     let text = join(spec, source, &step.dims, &step.params, &present);
-    Ok(Action::Launch(Launch { source, text, blocks }))
+    Ok(Launch { source, text, blocks })
 }
 
 /// The bytes of `Params`.
@@ -110,8 +117,29 @@ impl Action {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Launch(launch) => launch.source.name,
-            Self::Library(Library::Gemm) => "cublas",
-            Self::Library(Library::Fft) => "cufft",
+            Self::Library(Library::Gemm, _) => "cublas",
+            Self::Library(Library::Fft, _) => "cufft",
         }
+    }
+
+    /// The launch, or that after the library.
+    pub(crate) fn launch(&self) -> &Launch {
+        match self {
+            Self::Launch(launch) | Self::Library(_, launch) => launch,
+        }
+    }
+
+    /// Whether the launch has anything to do for a step's parameters as they are now.
+    pub(crate) fn launches(&self, step: &Step) -> bool {
+        let given = |port: &str| step.kernel.port_index(port).is_some_and(|i| step.args[i].is_some());
+        self.launch().blocks > 0
+            && match self {
+                Self::Launch(_) => true,
+                Self::Library(Library::Gemm, _) => {
+                    let p = matmul::Params::from_bytes(&step.params);
+                    given("residual") || given("bias") || p.identity != 0.0
+                }
+                Self::Library(Library::Fft, _) => fft::Params::from_bytes(&step.params).inverse != 0,
+            }
     }
 }

@@ -1,7 +1,7 @@
 #![allow(unsafe_code, reason = "code that was compiled a moment ago is loaded and called")]
 //! From joined sources to functions: the host's C++ compiler, and the libraries it makes.
 
-use crate::backend::cuda::Action;
+use crate::backend::cuda::Launch;
 use crate::error::{Error, Result};
 use crate::kernel::KernelSpec;
 use crate::kernel::cuda::{PRELUDE, element, origin};
@@ -107,20 +107,19 @@ impl Compiler {
         &self.version
     }
 
-    /// The code of a launch; `None` for libraries.
+    /// The code of a launch.
     ///
     /// Errors: [`Error::Shader`] with what the compiler says.
-    pub(super) fn library(&self, spec: &'static KernelSpec, action: &Action) -> Result<Option<Arc<Code>>> {
-        let Action::Launch(launch) = action else { return Ok(None) };
+    pub(super) fn library(&self, spec: &'static KernelSpec, launch: &Launch) -> Result<Arc<Code>> {
         let cell = {
             let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(made.entry(launch.text.clone()).or_default())
         };
-        cell.get_or_init(|| self.compile(spec, launch).map(Arc::new)).clone().map(Some)
+        cell.get_or_init(|| self.compile(spec, launch).map(Arc::new)).clone()
     }
 
     /// The joined text, with the kernel's own file and what it shares as they are on disk now, where a folder was given.
-    fn current(&self, launch: &crate::backend::cuda::Launch) -> std::io::Result<String> {
+    fn current(&self, launch: &Launch) -> std::io::Result<String> {
         let Some(folder) = &self.sources else { return Ok(launch.text.clone()) };
         let shared = launch.source.shared.iter().chain([&PRELUDE]).map(|shared| (shared.file, shared.body));
         shared.chain([(launch.source.file, launch.source.body)]).try_fold(launch.text.clone(), |text, (file, body)| {
@@ -128,7 +127,7 @@ impl Compiler {
         })
     }
 
-    fn compile(&self, spec: &'static KernelSpec, launch: &crate::backend::cuda::Launch) -> Result<Code> {
+    fn compile(&self, spec: &'static KernelSpec, launch: &Launch) -> Result<Code> {
         let name = format!("{}/{}", spec.name, launch.source.name);
         let failed = |message: String| Error::Shader { kernel: format!("{name} (CUDA on the host)"), report: message };
         static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);

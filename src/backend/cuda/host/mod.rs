@@ -69,7 +69,7 @@ impl Backend for HostBackend {
         let libraries = actions
             .iter()
             .zip(&schedule.steps)
-            .map(|(action, step)| self.compiler.library(step.kernel, action))
+            .map(|(action, step)| self.compiler.library(step.kernel, action.launch()))
             .collect::<Result<Vec<_>>>()?;
         let memory = Memory::of(&schedule);
         Ok(Box::new(HostProgram::new(graph.clone(), schedule, actions, libraries, memory, self.backwards)))

@@ -8,7 +8,9 @@ use crate::backend::{Memory as Held, Program, StepForm, StepTime, Stopwatch, Tim
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Kind, Lowering, PassId, Schedule, Step};
 use crate::kernel::reference::Buffer;
-use crate::kernel::{Access, HostArgs};
+use crate::kernel::{Access, HostArgs, KernelParams, Library};
+use crate::kernels::fft::fft;
+use crate::kernels::linalg::matmul;
 use crate::tensor::{HostTensor, Tensor};
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -19,7 +21,7 @@ pub(super) struct HostProgram {
     graph: Graph,
     schedule: Schedule,
     actions: Vec<Action>,
-    code: Vec<Option<Arc<Code>>>,
+    code: Vec<Arc<Code>>,
     memory: Memory,
     given: Vec<bool>,
     backwards: bool,
@@ -31,7 +33,7 @@ impl HostProgram {
         graph: Graph,
         schedule: Schedule,
         actions: Vec<Action>,
-        code: Vec<Option<Arc<Code>>>,
+        code: Vec<Arc<Code>>,
         memory: Memory,
         backwards: bool,
     ) -> Self {
@@ -66,20 +68,39 @@ impl HostProgram {
         }
     }
 
-    /// In place of a library: the kernel's naive f32 reference.
-    fn stand_in(&mut self, step: &Step) -> Result<()> {
+    /// In place of a library: the kernel's naive f32 reference, without what follows the library.
+    fn stand_in(&mut self, step: &Step, library: Library) -> Result<()> {
+        let mut params = step.params.clone();
+        let mut undo = 1.0;
+        match library {
+            Library::Gemm => {
+                params = matmul::Params { identity: 0.0, ..matmul::Params::from_bytes(&params) }.to_bytes();
+            }
+            // The library's inverse transforms lack their factor.
+            Library::Fft => {
+                let p = fft::Params::from_bytes(&params);
+                let length = if p.length == 0 { step.dims.size("l") } else { p.length };
+                undo = if p.inverse != 0 { length as f32 } else { 1.0 };
+            }
+        }
+        let after = |port: &str| matches!(port, "residual" | "bias") && library == Library::Gemm;
         let mut ports = Vec::new();
         for (port, arg) in step.kernel.ports.iter().zip(&step.args) {
             ports.push(match arg {
-                Some(t) if port.access == Access::Read => Some(Buffer::from_host(&self.numbers(*t)?)),
+                Some(t) if port.access == Access::Read && !after(port.name) => {
+                    Some(Buffer::from_host(&self.numbers(*t)?))
+                }
                 _ => None,
             });
         }
         let shapes = step.args.iter().map(|arg| arg.map(|t| t.shape())).collect();
-        let mut args = HostArgs::new(step.kernel, step.dims.clone(), step.params.clone(), ports, shapes);
+        let mut args = HostArgs::<f32>::new(step.kernel, step.dims.clone(), params, ports, shapes);
         (step.kernel.reference.f32)(&mut args)?;
         for (value, target) in args.into_outputs()?.into_iter().zip(&step.args) {
-            if let (Some(value), Some(target)) = (value, target) {
+            if let (Some(mut value), Some(target)) = (value, target) {
+                if let Buffer::Real(numbers) = &mut value {
+                    Arc::make_mut(numbers).iter_mut().for_each(|x| *x *= undo);
+                }
                 let data = value.to_host(target.shape(), target.dtype())?;
                 self.put(*target, &data);
             }
@@ -89,9 +110,16 @@ impl HostProgram {
 
     fn run_step(&mut self, index: usize) -> Result<()> {
         let step = self.schedule.steps[index].clone();
-        let Action::Launch(launch) = &self.actions[index] else { return self.stand_in(&step) };
+        if let Action::Library(library, _) = &self.actions[index] {
+            self.stand_in(&step, *library)?;
+        }
+        let action = &self.actions[index];
+        if !action.launches(&step) {
+            return Ok(());
+        }
+        let launch = action.launch();
         let (blocks, threads, source) = (launch.blocks, launch.source.threads, launch.source.name);
-        let Some(code) = self.code[index].clone().filter(|_| blocks > 0) else { return Ok(()) };
+        let code = Arc::clone(&self.code[index]);
         let arguments: Vec<*mut c_void> = step.args.iter().map(|arg| self.pointer(*arg)).collect();
         // SAFETY: the pointers are those of the step's tensors in port order, alive until the end of the launch.
         unsafe { code.launch(blocks, threads, &param_bytes(&step), &arguments, self.backwards) }?;

@@ -14,8 +14,7 @@ use crate::error::Result;
 use crate::kernel::wgsl_module::{GROUP, Shared, TEXELS};
 use crate::kernel::*;
 use crate::kernels::fft::plan::{powers, twiddles};
-use crate::params;
-use crate::reference;
+use crate::{cuda_shared, cuda_source, params, reference};
 use crate::tensor::{Dims, HostData};
 
 params! {
@@ -143,6 +142,9 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     args.set("y", y);
     Ok(())
 }
+
+/// CUDA text of transforms in registers.
+pub(super) const COMPLEX: &[&cuda::Shared] = &[cuda::VECTORS, cuda_shared!("fft/complex.cuh")];
 
 pub(super) const PARTS: &Shared =
     &Shared { file: "fft/parts.wgsl", body: include_str!("../../../shaders/fft/parts.wgsl") };
@@ -293,6 +295,16 @@ const fn plain<const R: u32>(name: &'static str) -> Variant {
         ..vec4::<R>(name)
     }
 }
+
+/// For rows of any width.
+const IN_CUDA: cuda::Source = cuda::Source {
+    constants: |_| vec![("WHOLE", Constant::Bool(false))],
+    ..cuda_source!("fft/fft_pass.cu", 128, |d, params| {
+        let per_line = u64::from(butterflies(d, Params::from_bytes(params).radix));
+        d.batches() * (u64::from(d.size("o")) * per_line * u64::from(quads(d))).div_ceil(128)
+    })
+    .with(COMPLEX)
+};
 
 fn check(d: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     let p = Params::from_bytes(params);
@@ -451,7 +463,16 @@ pub static SPEC: KernelSpec = KernelSpec {
         plain::<16>("plain16"),
         plain::<32>("plain32"),
     ]),
-    cuda: OnCuda::Absent { reason: "whole transforms become cuFFT plans when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[
+        cuda::Source {
+            name: "vec4",
+            vec4: &["x", "w", "y"],
+            constants: |_| vec![("WHOLE", Constant::Bool(true))],
+            suits: whole,
+            ..IN_CUDA
+        },
+        IN_CUDA,
+    ]),
     reference: reference!(reference),
     window: |_, params| if Params::from_bytes(params).blocked == 0 { vec![("o", 1)] } else { Vec::new() },
     cost,

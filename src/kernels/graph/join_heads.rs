@@ -9,7 +9,7 @@ use crate::graph::Graph;
 use crate::kernel::wgsl_module::{EXP, GROUP};
 use crate::kernel::*;
 use crate::tensor::{DType, Dims, Tensor};
-use crate::{params, reference};
+use crate::{cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -73,7 +73,19 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, _| numbers(d).div_ceil(64),
         |d, _| Loads { storage: numbers(d) as f64, ..Loads::default() },
     )]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[
+        cuda::Source {
+            name: "vectors",
+            vec4: &["x", "y"],
+            constants: |_| vec![("FOUR", Constant::Bool(true))],
+            ..cuda_source!("graph/join_heads.cu", 256, |d, _| (numbers(d) / 4).div_ceil(256))
+                .with(&[cuda::EXP, cuda::VECTORS])
+        },
+        cuda::Source {
+            constants: |_| vec![("FOUR", Constant::Bool(false))],
+            ..cuda_source!("graph/join_heads.cu", 256, |d, _| numbers(d).div_ceil(256)).with(&[cuda::EXP, cuda::VECTORS])
+        },
+    ]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, p| {

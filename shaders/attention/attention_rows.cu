@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_rows(
   if (HAS_KEY_MASK) { key_flags += size_t(b) * params.key_mask_b + size_t(h) * params.key_mask_h + params.key_from; }
   const u8* pair_flags = mask;
   if (HAS_MASK) { pair_flags += size_t(b) * params.mask_b + size_t(h) * params.mask_h + params.key_from; }
-  const float bandwidth = METRIC == 0u ? 1.0f : lambda[h % params.bandwidths];
+  const Divisor bandwidth = divisor_of(METRIC == 0u ? 1.0f : lambda[h % params.bandwidths]);
   const auto key_is_kept = [&](u32 key) { return !HAS_KEY_MASK || key_flags[key] != 0u; };
   const u32 ty = threadIdx.x / 16u;
   const u32 tx = threadIdx.x % 16u;
@@ -106,12 +106,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_rows(
     float* const line = out + (size_t(head) * n + row) * params.p;
     const bool state = params.p > params.e;
     // The sum of a row with keys is at least 1, because the nearest key weighs exactly 1.
-    const float divisor = state || NORMALISE != 0u ? 1.0f : fmaxf(all, 1.0f);
+    const Divisor divisor = divisor_of(state || NORMALISE != 0u ? 1.0f : fmaxf(all, 1.0f));
     const float factor = state || NORMALISE == 0u ? 1.0f : exp_accurate(shift[a]);
 #pragma unroll
     for (u32 i = 0u; i < 4u; i++) {
       const u32 col = col0 + 4u * tx + i;
-      if (col < params.e) { line[col] = result[a][i] / divisor * factor; }
+      if (col < params.e) { line[col] = divided(result[a][i], divisor) * factor; }
     }
     if (state && col0 == 0u && tx == 0u) {
       line[params.e] = shift[a];

@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) key_moments_part(
   const float* const k_head = k + size_t(head) * m * d;
   const u8* flags = query_mask;
   if (HAS_QUERY_MASK) { flags += size_t(head / params.h) * params.query_mask_b + size_t(h) * params.query_mask_h; }
-  const float bandwidth = METRIC == 0u ? 1.0f : lambda[h % params.bandwidths];
+  const Divisor bandwidth = divisor_of(METRIC == 0u ? 1.0f : lambda[h % params.bandwidths]);
   const u32 ty = threadIdx.x / 16u;
   const u32 tx = threadIdx.x % 16u;
 
@@ -65,9 +65,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) key_moments_part(
       }
       taken += 1.0f;
     }
+    const Divisor count = divisor_of(fmaxf(taken, 1.0f));
 #pragma unroll
     for (u32 a = 0u; a < R; a++) {
-      const float step = first[a] / fmaxf(taken, 1.0f);
+      const float step = divided(first[a], count);
       mean[a] += step;
       squares[a] += second[a] - step * first[a];
     }

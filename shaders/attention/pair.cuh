@@ -4,7 +4,7 @@
 constexpr float NO_KEY = -2.0e38f;
 
 // The exponent of a pair from its product or distance.
-__device__ inline float exponent(float sum, float scale, float bandwidth) {
+__device__ inline float exponent(float sum, float scale, Divisor bandwidth) {
   if (METRIC == 0u) { return fminf(fmaxf(sum * scale, -1.0e38f), 1.0e38f); }
-  return fminf(fmaxf(-sum / bandwidth, -1.0e38f), 0.0f);
+  return fminf(fmaxf(-divided(sum, bandwidth), -1.0e38f), 0.0f);
 }

@@ -104,12 +104,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) distance_attention(
     const float all = lanes16_sum(total[a]);
     const u32 row = row0 + entry_of<8u>(ty, a);
     if (row >= rows) { continue; }
+    const Divisor divisor = divisor_of(all);
     const bool empty = all == 0.0f || (HAS_QUERY_MASK && query_flags[row] == 0u);
     float* const line = out + (size_t(head) * rows + row) * params.e;
 #pragma unroll
     for (u32 i = 0u; i < 4u; i++) {
       const u32 col = col0 + 4u * tx + i;
-      if (col < params.e) { line[col] = empty ? 0.0f : result[a][i] / all; }
+      if (col < params.e) { line[col] = empty ? 0.0f : divided(result[a][i], divisor); }
     }
   }
 }

@@ -55,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) kernel_matrix(
     __syncthreads(); // nobody overwrites a slice that others still read
   }
 
-  const float bandwidth = lambda[h];
+  const Divisor bandwidth = divisor_of(lambda[h]);
   const u8* x_flags = x_keep;
   if (HAS_X_KEEP) { x_flags += size_t(b) * params.x_keep_b + size_t(h) * params.x_keep_h; }
   const u32* y_flags = y_keep;
@@ -72,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) kernel_matrix(
       const u32 col = col0 + tx + COL_LANES * j;
       if (col >= m) { continue; }
       const bool kept = row_kept && (!HAS_Y_KEEP || y_flags[col] != 0u);
-      float value = OUTPUT == 1u ? sums[a][j] : exp_accurate(-sums[a][j] / bandwidth);
+      float value = OUTPUT == 1u ? sums[a][j] : exp_accurate(-divided(sums[a][j], bandwidth));
       if (!kept) { value = 0.0f; }
       if (SQUARE != 0u && row == col) { value = (kept ? value : 1.0f) + params.diagonal; }
       line[col] = value;

@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) nystrom_row(
   const float* const k_head = k + size_t(head) * n * d;
   const float* const l_head = landmarks + size_t(head) * m * d;
   const float* const w_head = weights + size_t(head) * params.r * params.mw;
-  const float bandwidth = lambda[h];
+  const Divisor bandwidth = divisor_of(lambda[h]);
   const u32 ty = threadIdx.x / 16u;
   const u32 tx = threadIdx.x % 16u;
 
@@ -47,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) nystrom_row(
       if (l >= m) { continue; }
       float values[R];
 #pragma unroll
-      for (u32 a = 0u; a < R; a++) { values[a] = exp_accurate(-sums[a][i] / bandwidth); }
+      for (u32 a = 0u; a < R; a++) { values[a] = exp_accurate(-divided(sums[a][i], bandwidth)); }
 #pragma unroll
       for (u32 query = 0u; query < QUERIES; query++) {
         const float weight = w_head[size_t(min(query0 + query, params.r - 1u)) * params.mw + l];

@@ -364,7 +364,12 @@ const BANDWIDTH: (&str, Fill) = ("lambda", Fill::Uniform(0.5, 4.0));
 const NO_MASKS: &[&str] = &["key_mask", "mask"];
 
 /// CUDA text that turns a pair of tokens into an exponent, after that for all pairs of a tile.
-pub(super) const CUDA_PAIR: &[&cuda::Shared] = &[cuda::EXP, cuda_shared!("shared/pairs.cuh"), cuda_shared!("attention/pair.cuh")];
+pub(super) const CUDA_PAIR: &[&cuda::Shared] = &[
+    cuda::EXP,
+    cuda_shared!("shared/divide.cuh"),
+    cuda_shared!("shared/pairs.cuh"),
+    cuda_shared!("attention/pair.cuh"),
+];
 
 /// Rows of a block in CUDA.
 fn cuda_rows(d: &Dims) -> u32 {

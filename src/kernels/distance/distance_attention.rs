@@ -165,6 +165,7 @@ const fn in_cuda<const FOURS: bool>() -> cuda::Source {
         constants: |d| vec![("ROWS", Constant::U32(cuda_rows(d))), ("FOURS", Constant::Bool(FOURS))],
         ..cuda_source!("distance/distance_attention.cu", 128, |d, _| cuda_blocks(d, cuda_rows(d))).with(&[
             cuda::EXP,
+            cuda_shared!("shared/divide.cuh"),
             cuda_shared!("shared/pairs.cuh"),
             cuda_shared!("distance/weights.cuh"),
             cuda_shared!("distance/scores.cuh"),

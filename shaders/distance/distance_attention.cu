@@ -60,9 +60,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) distance_attention(
     for (u32 i = 0u; i < 4u; i++) { in[i] = key0 + 4u * tx + i < n && key_is_kept(key0 + 4u * tx + i); }
 #pragma unroll
     for (u32 a = 0u; a < R; a++) {
-      const u32 row = min(row0 + entry_of<8u>(ty, a), rows - 1u);
+      const u32 row = row0 + entry_of<8u>(ty, a);
       float w[4];
-      weights_of(w, f, params.t, d_head + size_t(row) * params.w, key0 + 4u * tx, n);
+      // Rows past the end see no key.
+      weights_of(w, f, params.t, d_head + size_t(row) * params.w, key0 + 4u * tx, row < rows ? n : 0u);
       float next = LOWEST;
 #pragma unroll
       for (u32 i = 0u; i < 4u; i++) {

@@ -144,7 +144,7 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
 }
 
 /// CUDA text of transforms in registers.
-pub(super) const COMPLEX: &[&cuda::Shared] = &[cuda::VECTORS, cuda_shared!("fft/complex.cuh")];
+pub(crate) const COMPLEX: &[&cuda::Shared] = &[cuda::VECTORS, cuda_shared!("fft/complex.cuh")];
 
 pub(super) const PARTS: &Shared =
     &Shared { file: "fft/parts.wgsl", body: include_str!("../../../shaders/fft/parts.wgsl") };

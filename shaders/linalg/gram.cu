@@ -70,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) gram(
     for (u32 i = 0u; i < FETCHED_W; i++) { words_w[i * THREADS + threadIdx.x] = next_w[i]; }
     __syncthreads(); // the rows are there
     fetch(from_row + DEPTH); // arrives while these are multiplied
-#pragma unroll
+#pragma unroll 2 // more would take registers from a second block
     for (u32 step = 0u; step < STEPS; step++) {
       const u32 k = step * SLICES + slice;
       const float4 left[2] = {tile_a[k * QUADS_A + ty], tile_a[k * QUADS_A + ty + ROW_PAIRS]};

@@ -19,7 +19,7 @@ struct Tile { float4 rows[4]; };
 __device__ inline Tile tile_of_ax(
     const float* __restrict__ a, const float4* whole_a, const float4* whole_x, u32 row_quad, u32 quad) {
   Tile y = {};
-#pragma unroll 4
+#pragma unroll(A_SHARED ? 4 : 4)
   for (u32 k = 0u; k < M; k++) {
     float4 column;
     if (A_SHARED) {
@@ -105,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) newton_schulz_workgroup(
       }
       __syncthreads(); // the panel is complete
       if (busy) {
-#pragma unroll 2
+#pragma unroll(A_SHARED ? 2 : 1)
         for (u32 k = 0u; k < lines; k++) {
           float4 y[4];
 #pragma unroll

@@ -2,7 +2,8 @@
 //!
 //! A as a packed lower triangle, X whole and some rows of AX fill the workgroup's memory: m ≤ 51 in 16 KiB, m ≤ 73 in
 //! 32 KiB. u and from it the number of steps and their factors are found inside. X is symmetric in exact arithmetic, but
-//! iterating on half of it is unstable; the shader has the numbers.
+//! iterating on half of it is unstable; the shader has the numbers. In the 48 KiB of a CUDA block, A, X and AX are whole for
+//! m ≤ 60, and A comes from the cache beyond.
 //!
 //! * `a`, `x` `[b, h, m, m]`, symmetric; `residual` `[b, h, 1]`: ‖I − AX‖_F, if asked for; `bound` `[b, h, 2]`: u and the
 //!   steps that were taken, counted as they were taken.

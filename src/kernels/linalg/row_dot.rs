@@ -39,7 +39,7 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
 
 /// Threads of a CUDA block that share a row.
 fn lanes(d: &Dims) -> u32 {
-    d.size("m").next_power_of_two().clamp(1, 32)
+    d.size("m").next_power_of_two().clamp(2, 32)
 }
 
 /// The kernel's description.

@@ -13,7 +13,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) kernel_matrix(
     Params params, const float* __restrict__ x, const float* __restrict__ y, const float* __restrict__ lambda,
     const u8* __restrict__ x_keep, const u32* __restrict__ y_keep, float* __restrict__ out) {
   __shared__ float4 rows[SLICE * ROWS / 4u];
-  __shared__ float4 cols[SLICE * COLS / 4u];
+  __shared__ float4 cols[SLICE * (COLS + 1u) / 4u];
   const u32 col_tiles = divided_up(params.m, COLS);
   const u32 row_tiles = divided_up(params.n, ROWS);
   const u32 head = blockIdx.x / col_tiles / row_tiles;
@@ -33,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) kernel_matrix(
   for (u32 c0 = 0u; c0 < d; c0 += SLICE) {
     const u32 depth = slice_depth(d, c0);
     load_slice<ROWS, FOURS>(rows, x_head, row0, n, d, c0, depth);
-    load_slice<COLS, FOURS>(cols, y_head, col0, m, d, c0, depth);
+    load_slice<COLS, FOURS, true>(cols, y_head, col0, m, d, c0, depth);
     __syncthreads(); // both slices are complete before anyone reads them
     const float* const words = reinterpret_cast<const float*>(cols);
     for (u32 quad = 0u; quad < depth / 4u; quad++) {
@@ -44,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) kernel_matrix(
         float col[C];
         read_fours<R, ROW_LANES>(row, rows + c * (ROWS / 4u), ty, quad % 8u);
 #pragma unroll
-        for (u32 j = 0u; j < C; j++) { col[j] = words[slice_at<COLS>(c, tx + COL_LANES * j)]; }
+        for (u32 j = 0u; j < C; j++) { col[j] = words[slice_at<COLS, true>(c, tx + COL_LANES * j)]; }
 #pragma unroll
         for (u32 a = 0u; a < R; a++) {
 #pragma unroll

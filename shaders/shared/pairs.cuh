@@ -3,7 +3,8 @@
 // Threads stand in lanes: 8 or more below each other (ty) and some side by side (tx). A thread has R rows and C columns in fours, which
 // lie apart by the lanes' whole width, so that a warp reads whole lines of shared memory. Coordinates come in slices of SLICE:
 // a slice is [SLICE, SIDE], coordinate by coordinate, and the fours of each line are turned by the coordinate's number, so that neither
-// storing float4s across the lines nor reading along them meets a bank twice.
+// storing float4s across the lines nor reading along them meets a bank twice. What is read word by word is PADDED instead, by a word for
+// each line, which leaves less to compute.
 
 constexpr u32 SLICE = 32u;
 // Kinds of pairs, in the numbering of the kernels' parameter `metric`.
@@ -23,27 +24,45 @@ template <u32 KIND> __device__ inline float with_pair(float sum, float x, float 
 template <u32 LANES> __device__ inline u32 entry_of(u32 lane, u32 a) { return 4u * (lane + a / 4u * LANES) + a % 4u; }
 
 // Word of a slice where coordinate c of entry i stands.
-template <u32 SIDE> __device__ inline u32 slice_at(u32 c, u32 i) { return c * SIDE + (i ^ (c / 4u % 8u * 4u)); }
+template <u32 SIDE, bool PADDED> __device__ inline u32 slice_at(u32 c, u32 i) {
+  return PADDED ? c * (SIDE + 1u) + i : c * SIDE + (i ^ (c / 4u % 8u * 4u));
+}
 
 // Coordinates of a slice that begins at `from`, rounded up to whole fours.
 __device__ inline u32 slice_depth(u32 d, u32 from) { return min(SLICE, (d - from + 3u) / 4u * 4u); }
 
 // Brings `depth` coordinates from `from` on of SIDE entries of x [count, d] from `first` on into a slice; zeros beyond both ends.
 // FOURS: rows of x are whole float4s.
-template <u32 SIDE, bool FOURS>
+template <u32 SIDE, bool FOURS, bool PADDED = false>
 __device__ inline void load_slice(float4* slice, const float* x, u32 first, u32 count, u32 d, u32 from, u32 depth) {
   float* const words = reinterpret_cast<float*>(slice);
   if (FOURS) {
-    for (u32 t = threadIdx.x; t < SIDE * (SLICE / 4u); t += THREADS) {
-      const u32 c = t % (SLICE / 4u) * 4u;
-      const u32 i = t / (SLICE / 4u);
-      if (c >= depth) { continue; }
-      float4 four = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-      if (first + i < count) { four = *reinterpret_cast<const float4*>(x + size_t(first + i) * d + (from + c)); }
-      words[slice_at<SIDE>(c, i)] = four.x;
-      words[slice_at<SIDE>(c + 1u, i)] = four.y;
-      words[slice_at<SIDE>(c + 2u, i)] = four.z;
-      words[slice_at<SIDE>(c + 3u, i)] = four.w;
+    // A thread keeps to four coordinates and loads several entries before it stores them.
+    constexpr u32 ENTRIES = THREADS / (SLICE / 4u);
+    constexpr u32 AT_ONCE = 4u;
+    static_assert(THREADS % (SLICE / 4u) == 0u && SIDE % ENTRIES == 0u, "whole lines of threads");
+    const u32 c = threadIdx.x % (SLICE / 4u) * 4u;
+    const u32 mine = threadIdx.x / (SLICE / 4u);
+    if (c >= depth) { return; }
+    const float* const own = x + size_t(first + mine) * d + (from + c);
+#pragma unroll
+    for (u32 i0 = 0u; i0 < SIDE; i0 += AT_ONCE * ENTRIES) {
+      float4 fours[AT_ONCE];
+#pragma unroll
+      for (u32 k = 0u; k < AT_ONCE; k++) {
+        const u32 i = i0 + k * ENTRIES;
+        fours[k] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (i < SIDE && first + mine + i < count) { fours[k] = *reinterpret_cast<const float4*>(own + size_t(i) * d); }
+      }
+#pragma unroll
+      for (u32 k = 0u; k < AT_ONCE; k++) {
+        const u32 i = i0 + k * ENTRIES;
+        if (i >= SIDE) { break; }
+        words[slice_at<SIDE, PADDED>(c, mine + i)] = fours[k].x;
+        words[slice_at<SIDE, PADDED>(c + 1u, mine + i)] = fours[k].y;
+        words[slice_at<SIDE, PADDED>(c + 2u, mine + i)] = fours[k].z;
+        words[slice_at<SIDE, PADDED>(c + 3u, mine + i)] = fours[k].w;
+      }
     }
   } else {
     for (u32 t = threadIdx.x; t < SIDE * SLICE; t += THREADS) {
@@ -51,7 +70,7 @@ __device__ inline void load_slice(float4* slice, const float* x, u32 first, u32 
       const u32 i = t / SLICE;
       if (c >= depth) { continue; }
       const bool inside = first + i < count && from + c < d;
-      words[slice_at<SIDE>(c, i)] = inside ? x[size_t(first + i) * d + (from + c)] : 0.0f;
+      words[slice_at<SIDE, PADDED>(c, i)] = inside ? x[size_t(first + i) * d + (from + c)] : 0.0f;
     }
   }
 }
@@ -124,13 +143,20 @@ __device__ inline void store_weights(float4* weights, const float (&w)[R][4], u3
 template <bool FOURS, typename Kept>
 __device__ inline void load_values(float4* values, const float* v, u32 first, u32 count, u32 e, u32 col, Kept kept) {
   if (FOURS) {
-    for (u32 t = threadIdx.x; t < VALUE_KEYS * (VALUE_COLS / 4u); t += THREADS) {
-      const u32 key = first + t / (VALUE_COLS / 4u);
-      const u32 c = col + t % (VALUE_COLS / 4u) * 4u;
-      float4 four = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-      if (key < count && c < e && kept(key)) { four = *reinterpret_cast<const float4*>(v + size_t(key) * e + c); }
-      values[t] = four;
+    constexpr u32 LINES = THREADS / (VALUE_COLS / 4u);
+    static_assert(THREADS % (VALUE_COLS / 4u) == 0u && VALUE_KEYS % LINES == 0u, "whole lines of threads");
+    const u32 c = col + threadIdx.x % (VALUE_COLS / 4u) * 4u;
+    const u32 mine = first + threadIdx.x / (VALUE_COLS / 4u);
+    const float* const own = v + size_t(mine) * e + c;
+    float4 fours[VALUE_KEYS / LINES];
+#pragma unroll
+    for (u32 k = 0u; k < VALUE_KEYS / LINES; k++) {
+      const u32 key = mine + k * LINES;
+      fours[k] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+      if (key < count && c < e && kept(key)) { fours[k] = *reinterpret_cast<const float4*>(own + size_t(k * LINES) * e); }
     }
+#pragma unroll
+    for (u32 k = 0u; k < VALUE_KEYS / LINES; k++) { values[threadIdx.x + k * THREADS] = fours[k]; }
   } else {
     float* const words = reinterpret_cast<float*>(values);
     for (u32 t = threadIdx.x; t < VALUE_KEYS * VALUE_COLS; t += THREADS) {
@@ -146,19 +172,22 @@ __device__ inline void load_values(float4* values, const float* v, u32 first, u3
 template <bool SELECTED, u32 ROW_LANES, u32 R>
 __device__ inline void add_values(
     float (&out)[R][4], const float4* weights, const float4* values, u32 first, u32 count, u32 ty, u32 tx) {
-#pragma unroll 4
-  for (u32 j = 0u; j < count; j++) {
-    const u32 key = first + j;
-    float w[R];
-    read_fours<R, ROW_LANES>(w, weights + key * (ROW_LANES * R / 4u), ty, key / 4u % 8u);
-    const float4 value = values[j * (VALUE_COLS / 4u) + tx];
+  // Keys past the end have neither weights nor values.
+  for (u32 quad = 0u; quad < (count + 3u) / 4u; quad++) {
 #pragma unroll
-    for (u32 a = 0u; a < R; a++) {
-      if (SELECTED && !(w[a] > 0.0f)) { continue; }
-      out[a][0] += w[a] * value.x;
-      out[a][1] += w[a] * value.y;
-      out[a][2] += w[a] * value.z;
-      out[a][3] += w[a] * value.w;
+    for (u32 i = 0u; i < 4u; i++) {
+      const u32 j = 4u * quad + i;
+      float w[R];
+      read_fours<R, ROW_LANES>(w, weights + (first + j) * (ROW_LANES * R / 4u), ty, (first / 4u + quad) % 8u);
+      const float4 value = values[j * (VALUE_COLS / 4u) + tx];
+#pragma unroll
+      for (u32 a = 0u; a < R; a++) {
+        if (SELECTED && !(w[a] > 0.0f)) { continue; }
+        out[a][0] += w[a] * value.x;
+        out[a][1] += w[a] * value.y;
+        out[a][2] += w[a] * value.z;
+        out[a][3] += w[a] * value.w;
+      }
     }
   }
 }

@@ -1,7 +1,8 @@
-// A step of the Chebyshev recurrence on a sparse operator: next = 2 S cur - prev (S cur without prev, cur itself for term 0), sum_out =
-// sum_in + coefficient next. cur [b, h, n, c], prev [b, h, n, p], sum_out [b, h, n, q] may be wider than the m channels of the step, which
-// begin at cur_from, prev_from and sum_from; next, sum_in [b, h, n, m]. weights: z of edges, and the diagonal behind them, if any.
-// A thread takes a channel of a node, or four; where SPLIT, the 32 lanes of a warp share a node's edges for that.
+// A step of the Chebyshev recurrence on a sparse operator: next = 2 S cur - prev (S cur without prev, cur itself for term 0),
+// sum_out = sum_in + coefficient next. cur [b, h, n, c], prev [b, h, n, p], sum_out [b, h, n, q] may be wider than the m channels
+// of the step, which begin at cur_from, prev_from and sum_from; next, sum_in [b, h, n, m]. weights: z of edges, and the diagonal
+// behind them, if any. A thread takes a channel of a node, or four; where SPLIT, the 32 lanes of a warp share a node's edges for
+// that.
 extern "C" __global__ void __launch_bounds__(THREADS) chebyshev_step(
     Params params, const u32* __restrict__ starts, const u32* __restrict__ columns, const float* __restrict__ weights,
     const float* __restrict__ coefficients, const float* __restrict__ cur, const float* __restrict__ prev,

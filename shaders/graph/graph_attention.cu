@@ -1,8 +1,8 @@
-// Attention inside every graph of a batch: out[i] = sum over j of mask[i, j] a(q[i], k[j]) v[j] / the same of ones, j the nodes of i's graph.
-// q, k [b, h, n, r], v, out [b, h, n, e], offsets and blocks [graphs + 1], mask [1 or h, z], graph by graph. Rows without keys are zeros.
-// A block takes 64 queries of one graph and COLS value columns, a thread 4 x COLS/8 of them. Keys come in tiles of 32, whose scores are
-// 4 x 4 a thread. With softmax every row keeps its largest score so far, of pairs that the mask does not leave out, and what was summed
-// is scaled when it grows.
+// Attention inside every graph of a batch: out[i] = sum over j of mask[i, j] a(q[i], k[j]) v[j] / the same of ones, j the nodes
+// of i's graph. q, k [b, h, n, r], v, out [b, h, n, e], offsets and blocks [graphs + 1], mask [1 or h, z], graph by graph. Rows
+// without keys are zeros. A block takes 64 queries of one graph and COLS value columns, a thread 4 x COLS/8 of them. Keys come in
+// tiles of 32, whose scores are 4 x 4 a thread. With softmax every row keeps its largest score so far, of pairs that the mask
+// does not leave out, and what was summed is scaled when it grows.
 constexpr u32 LINEAR = 0u;
 constexpr u32 SOFTMAX = 1u;
 constexpr float LOWEST = -3.0e38f;
@@ -18,8 +18,8 @@ __device__ inline u32 offset_of(const Params& params, const u32* offsets, u32 gr
   return graph == 0u ? 0u : min(offsets[graph], params.n);
 }
 
-// The graph of a block: those of a graph begin at number (first node / 64) + graph, so that every graph has room for its last, partial
-// block. A warp tries 32 graphs at a time; all its lanes must come here.
+// The graph of a block: those of a graph begin at number (first node / 64) + graph, so that every graph has room for its last,
+// partial block. A warp tries 32 graphs at a time; all its lanes must come here.
 __device__ inline u32 graph_of(const Params& params, const u32* offsets, u32 block) {
   u32 low = 0u;
   u32 high = params.s - 1u;
@@ -188,13 +188,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) graph_attention(
   for (u32 a = 0u; a < 4u; a++) {
     const float total = row_sum(totals[a]);
     if (row + a < row_end) {
+      const Divisor divisor = divisor_of(total);
       float* line = out + (size_t(batch) * params.n + row + a) * params.e;
 #pragma unroll
       for (u32 part = 0u; part < WIDE / RUN; part++) {
 #pragma unroll
         for (u32 c = 0u; c < RUN; c++) {
           const u32 col = col0 + RUN * (8u * part + tx) + c;
-          if (col < params.e) { line[col] = total == 0.0f ? 0.0f : sums[a][RUN * part + c] / total; }
+          if (col < params.e) { line[col] = total == 0.0f ? 0.0f : divided(sums[a][RUN * part + c], divisor); }
         }
       }
     }

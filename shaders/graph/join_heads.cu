@@ -1,5 +1,5 @@
-// y[i, h e + c] = x[h, i, c], through ELU where asked: that where it is at least 0, e^x - 1 below. x [batch, heads, n, e], y [batch, 1, n, p],
-// p = heads e. A thread takes one number, or four.
+// y[i, h e + c] = x[h, i, c], through ELU where asked: that where it is at least 0, e^x - 1 below. x [batch, heads, n, e], y
+// [batch, 1, n, p], p = heads e. A thread takes one number, or four.
 typedef Words<FOUR>::Type Value;
 constexpr u32 LANES = FOUR ? 4u : 1u;
 

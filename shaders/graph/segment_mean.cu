@@ -1,5 +1,6 @@
-// y[g, c] = mean of x[i, c] over the nodes i of graph g, 0 for a graph without nodes; x [b, h, n, c], offsets [g + 1], y [b, h, g, c]. A block
-// takes LINE channels of one graph: neighbouring threads take neighbouring channels, and THREADS / LINE of them share the nodes.
+// y[g, c] = mean of x[i, c] over the nodes i of graph g, 0 for a graph without nodes; x [b, h, n, c], offsets [g + 1], y [b, h,
+// g, c]. A block takes LINE channels of one graph: neighbouring threads take neighbouring channels, and THREADS / LINE of them
+// share the nodes.
 extern "C" __global__ void __launch_bounds__(THREADS) segment_mean(
     Params params, const float* __restrict__ x, const u32* __restrict__ offsets, float* __restrict__ y) {
   __shared__ float parts[THREADS];

@@ -12,8 +12,9 @@ __device__ inline Edges edges_of(const u32* starts, u32 node, u32 edges) {
   return {min(starts[node], last), last};
 }
 
-// The sum over every `step`th edge of weight times the source's channel: rows of `x` begin `apart` values from each other. Columns that
-// are no node give nothing. Four edges' columns are read before their sources, so that loads do not wait for each other one by one.
+// The sum over every `step`th edge of weight times the source's channel: rows of `x` begin `apart` values from each other.
+// Columns that are no node give nothing. Four edges' columns are read before their sources, so that loads do not wait for each
+// other one by one.
 __device__ inline Value gathered(
     const Value* x, u32 apart, Edges edges, u32 step, u32 nodes, const u32* columns, const float* weights) {
   constexpr u32 AHEAD = 4u;

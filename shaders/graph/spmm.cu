@@ -1,5 +1,6 @@
-// y[i] = alpha sum over the edges of i of weight x[column] + diagonal[i] x[i] + beta prev[i]; x, prev, y [b, h, n, c], all heads share the
-// operator. A thread takes a channel of a node, or four; where SPLIT, the 32 lanes of a warp share a node's edges for that.
+// y[i] = alpha sum over the edges of i of weight x[column] + diagonal[i] x[i] + beta prev[i]; x, prev, y [b, h, n, c], all heads
+// share the operator. A thread takes a channel of a node, or four; where SPLIT, the 32 lanes of a warp share a node's edges for
+// that.
 extern "C" __global__ void __launch_bounds__(THREADS) spmm(
     Params params, const u32* __restrict__ starts, const u32* __restrict__ columns, const float* __restrict__ weights,
     const float* __restrict__ diagonal, const float* __restrict__ x, const float* __restrict__ prev, float* __restrict__ y) {

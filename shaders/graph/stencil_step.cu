@@ -1,8 +1,8 @@
-// A step of the Chebyshev recurrence on a grid: next = 2 S cur - prev (S cur without prev, cur itself for term 0), sum_out = sum_in +
-// coefficient next, S the weighted four or eight neighbours and the node itself. All [b, h, rows, cols, c], w [rows, cols, e].
-// A thread takes four channels of LINES nodes of a grid row and keeps the 3 x 3 nodes around the current one in registers, so that a node
-// costs three vectors of cur, two of which a neighbouring row brings to the cache. Outside the grid a node's own row or column stands
-// in, with weight 0.
+// A step of the Chebyshev recurrence on a grid: next = 2 S cur - prev (S cur without prev, cur itself for term 0), sum_out =
+// sum_in + coefficient next, S the weighted four or eight neighbours and the node itself. All [b, h, rows, cols, c], w [rows,
+// cols, e]. A thread takes four channels of LINES nodes of a grid row and keeps the 3 x 3 nodes around the current one in
+// registers, so that a node costs three vectors of cur, two of which a neighbouring row brings to the cache. Outside the grid a
+// node's own row or column stands in, with weight 0.
 extern "C" __global__ void __launch_bounds__(THREADS) stencil_step(
     Params params, const float* __restrict__ cur, const float* __restrict__ prev, const float* __restrict__ sum_in,
     const float* __restrict__ w, const float* __restrict__ diagonal, const float* __restrict__ coefficients,

@@ -1,7 +1,7 @@
 // A step of the Chebyshev recurrence on a grid as in stencil_step.cu, one thread per number: any number of channels.
 
-// The number of a neighbour times the weight of its edge, 0 outside the grid. `down` and `along` are one more than the rows and columns by
-// which the slot leads away, so that nothing is negative.
+// The number of a neighbour times the weight of its edge, 0 outside the grid. `down` and `along` are one more than the rows and
+// columns by which the slot leads away, so that nothing is negative.
 __device__ inline float edge(
     const Params& params, const float* cur, const float* w, size_t node, u32 slot, u32 row, u32 col, u32 down, u32 along) {
   const bool inside = row + down >= 1u && row + down <= params.rows && col + along >= 1u && col + along <= params.cols;

@@ -1,5 +1,5 @@
-// out [b, h, n, e + 1] = [x[i], 1] where token i is kept, zeros elsewhere, x [b, h, n, e]. One thread per element. Zeros are selected, not
-// multiplied: rows that are left out may hold anything.
+// out [b, h, n, e + 1] = [x[i], 1] where token i is kept, zeros elsewhere, x [b, h, n, e]. One thread per element. Zeros are
+// selected, not multiplied: rows that are left out may hold anything.
 extern "C" __global__ void __launch_bounds__(THREADS) append_one(
     Params params, const float* __restrict__ x, const u8* __restrict__ keep, float* __restrict__ out) {
   const size_t size = size_t(params.n) * params.p;

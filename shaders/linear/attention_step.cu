@@ -1,6 +1,6 @@
-// n more tokens of causal attention: S = gamma S + k[t] [v[t], 1], out[t] = q[t] S / its last column. state, next [b, h, r, w], w = e + 1.
-// One block per head. A warp takes every eighth feature and a lane two of 64 columns, so each number of the state is always in the same
-// thread's hands; only the sums over features pass between warps.
+// n more tokens of causal attention: S = gamma S + k[t] [v[t], 1], out[t] = q[t] S / its last column. state, next [b, h, r, w], w
+// = e + 1. One block per head. A warp takes every eighth feature and a lane two of 64 columns, so each number of the state is
+// always in the same thread's hands; only the sums over features pass between warps.
 constexpr u32 WARPS = THREADS / WARP;
 constexpr u32 COLUMNS = 2u * WARP;
 
@@ -22,7 +22,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_step(
     const size_t token = size_t(batch) * params.n + t;
     bool is_key = true;
     if (HAS_KEY_MASK) {
-      is_key = key_mask[size_t(batch / params.h) * params.key_mask_b + size_t(batch % params.h) * params.key_mask_h + t] != 0u;
+      const size_t from = size_t(batch / params.h) * params.key_mask_b + size_t(batch % params.h) * params.key_mask_h;
+      is_key = key_mask[from + t] != 0u;
     }
     for (u32 col0 = 0u; col0 < params.w; col0 += COLUMNS) {
       float sums[2] = {};

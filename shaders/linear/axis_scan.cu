@@ -1,5 +1,5 @@
-// out[o, i, c] = sum over j of gamma^|i - j| x[o, j, c]; x, out [b, h, o, n, m]. One thread walks a line of n forth and back; neighbouring
-// threads walk neighbouring lines. Only sums of what is positive: no transform that would lose digits.
+// out[o, i, c] = sum over j of gamma^|i - j| x[o, j, c]; x, out [b, h, o, n, m]. One thread walks a line of n forth and back;
+// neighbouring threads walk neighbouring lines. Only sums of what is positive: no transform that would lose digits.
 extern "C" __global__ void __launch_bounds__(THREADS) axis_scan(
     Params params, const float* __restrict__ x, const float* __restrict__ decay, float* __restrict__ out) {
   const size_t lines = size_t(params.o) * params.m;

@@ -1,9 +1,9 @@
 // Attention of a chunk's queries: to the chunk's own keys pair by pair, and to all before it (and after it) through its states.
-// out[i] = (sum over j of gamma^|i - j| <q[i], k[j]> v[j] + gamma^(i - first + 1) q[i] S) / (the same of ones); q, k [b, h, n, r],
-// v [b, h, n, e], states [b, h, c, s], out [b, h, n, p].
-// A block takes ROWS queries of one chunk and COLS value columns, a thread ROWS/16 x COLS/8 of them. What a row adds up comes in blocks
-// of 32 items with a weight for each row: first the chunk's keys, whose weights are products of queries and keys, then the features
-// of a state, whose weights are the queries themselves.
+// out[i] = (sum over j of gamma^|i - j| <q[i], k[j]> v[j] + gamma^(i - first + 1) q[i] S) / (the same of ones); q, k [b, h, n,
+// r], v [b, h, n, e], states [b, h, c, s], out [b, h, n, p].
+// A block takes ROWS queries of one chunk and COLS value columns, a thread ROWS/16 x COLS/8 of them. What a row adds up comes in
+// blocks of 32 items with a weight for each row: first the chunk's keys, whose weights are products of queries and keys, then the
+// features of a state, whose weights are the queries themselves.
 constexpr u32 ITEMS = 32u;
 // Numbers from one line of a turned tile to the next: see `turned_row`.
 constexpr u32 Q_LINE = ROWS + 4u;
@@ -83,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) chunk_attend(
       __syncthreads(); // queries and keys are complete before anyone multiplies
       if (near) {
         const u32 depth = min(ITEMS, params.r - c0);
-#pragma unroll 8
+#pragma unroll 4
         for (u32 c = 0u; c < depth; c++) {
           float xs[HIGH];
           float ys[4];
@@ -140,7 +140,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) chunk_attend(
     }
     __syncthreads(); // weights and values are complete before anyone multiplies
     const u32 count = min(ITEMS, (near ? key_end : params.r) - item0);
-#pragma unroll 8
+#pragma unroll 4
     for (u32 item = 0u; item < count; item++) {
       const float one = ones[item];
       float ws[HIGH];
@@ -165,15 +165,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) chunk_attend(
   for (u32 a = 0u; a < HIGH; a++) {
     if (row + a >= end) { break; }
     float* line = out + (size_t(batch) * params.n + row + a) * params.p;
-    // 0 where there is no key.
     const float total = totals[a];
+    const Divisor divisor = divisor_of(total);
 #pragma unroll
     for (u32 part = 0u; part < WIDE; part++) {
       const u32 col = col0 + 4u * (8u * part + tx);
 #pragma unroll
       for (u32 b = 0u; b < 4u; b++) {
         float value = sums[a][4u * part + b];
-        if (DIVIDE == 1u) { value = total == 0.0f ? 0.0f : value / total; }
+        // 0 where there is no key.
+        if (DIVIDE == 1u) { value = total == 0.0f ? 0.0f : divided(value, divisor); }
         if (col + b < params.e) { line[col + b] = value; }
       }
     }

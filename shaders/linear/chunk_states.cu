@@ -1,7 +1,7 @@
-// What a chunk's keys and values give to the queries after it: states[chunk] = sum over its keys j of gamma^(last - j) k[j] [v[j], 1], and
-// two-sided the same towards its first token. k [b, h, n, r], v [b, h, n, e], states [b, h, c, s]: r x e products, then r sums of keys.
-// A block takes SIDE features x SIDE columns of one chunk and side, a thread 4 x 4 of them; keys come in slices of 32, weighed on the way
-// to shared memory.
+// What a chunk's keys and values give to the queries after it: states[chunk] = sum over its keys j of gamma^(last - j) k[j]
+// [v[j], 1], and two-sided the same towards its first token. k [b, h, n, r], v [b, h, n, e], states [b, h, c, s]: r x e products,
+// then r sums of keys. A block takes SIDE features x SIDE columns of one chunk and side, a thread 4 x 4 of them; keys come in
+// slices of 32, weighed on the way to shared memory.
 constexpr u32 KEYS = 32u;
 constexpr u32 LINE = SIDE / 4u;
 

@@ -1,5 +1,5 @@
-// out[i, c] = sum[i, c] + sum over l of q[i, first + l] y[i, l p + c]; q [b, h, n, r], y [b, h, n, s], sum and out [b, h, n, p]. One thread
-// per element.
+// out[i, c] = sum[i, c] + sum over l of q[i, first + l] y[i, l p + c]; q [b, h, n, r], y [b, h, n, s], sum and out [b, h, n, p].
+// One thread per element.
 extern "C" __global__ void __launch_bounds__(THREADS) contract_rows(
     Params params, const float* __restrict__ q, const float* __restrict__ y, const float* __restrict__ sum,
     float* __restrict__ out) {

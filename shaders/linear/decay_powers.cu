@@ -1,5 +1,5 @@
-// powers [heads, t] = decay[h]^t, one thread per power: binary powers in pairs of floats, high and low part, so that the error does not
-// grow with the exponent.
+// powers [heads, t] = decay[h]^t, one thread per power: binary powers in pairs of floats, high and low part, so that the error
+// does not grow with the exponent.
 __device__ inline float2 times(float2 a, float2 b) {
   const float product = a.x * b.x;
   // What the product lost by rounding, exactly.

@@ -1,5 +1,5 @@
-// out[i, c] = x[i, c] / x[i, e], 0 where the denominator is 0 or the row is left out; x [b, h, n, p], p = e + 1, out [b, h, n, e], den
-// [b, h, n] the denominators. One thread per element of x; that of the last column writes the denominator.
+// out[i, c] = x[i, c] / x[i, e], 0 where the denominator is 0 or the row is left out; x [b, h, n, p], p = e + 1, out [b, h, n,
+// e], den [b, h, n] the denominators. One thread per element of x; that of the last column writes the denominator.
 extern "C" __global__ void __launch_bounds__(THREADS) divide_rows(
     Params params, const float* __restrict__ x, const u8* __restrict__ query_mask, float* __restrict__ out,
     float* __restrict__ den) {
@@ -12,7 +12,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) divide_rows(
   const u32 col = u32(item % params.p);
   bool kept = true;
   if (HAS_QUERY_MASK) {
-    kept = query_mask[size_t(batch / params.h) * params.query_mask_b + size_t(batch % params.h) * params.query_mask_h + row] != 0u;
+    const size_t from = size_t(batch / params.h) * params.query_mask_b + size_t(batch % params.h) * params.query_mask_h;
+    kept = query_mask[from + row] != 0u;
   }
   const size_t line = size_t(batch) * params.n + row;
   const float below = kept ? x[line * params.p + params.e] : 0.0f;

@@ -1,5 +1,5 @@
-// out[i, l (e + 1) + c] = k[i, first + l] [v[i], 1][c], 0 where token i is left out (selected: it may hold anything); k [b, h, n, r],
-// v [b, h, n, e], out [b, h, n, s]. One thread per element.
+// out[i, l (e + 1) + c] = k[i, first + l] [v[i], 1][c], 0 where token i is left out (selected: it may hold anything); k [b, h, n,
+// r], v [b, h, n, e], out [b, h, n, s]. One thread per element.
 extern "C" __global__ void __launch_bounds__(THREADS) outer_rows(
     Params params, const float* __restrict__ k, const float* __restrict__ v, const u8* __restrict__ keep,
     float* __restrict__ out) {

@@ -1,7 +1,7 @@
 // From what each chunk gives to the state with which it is entered: out[c] = sum over chunks before c of their states, each times
-// gamma^(tokens between); the second half of a two-sided state runs backward. states, out [b, h, c, s]; last [b, h, s] the state after all.
-// A block takes 32 numbers of a state and each of its warps a stretch of the chunks: it adds up its stretch, learns from the stretches
-// before it what it begins with, and walks it again, now from the cache.
+// gamma^(tokens between); the second half of a two-sided state runs backward. states, out [b, h, c, s]; last [b, h, s] the state
+// after all. A block takes 32 numbers of a state and each of its warps a stretch of the chunks: it adds up its stretch, learns
+// from the stretches before it what it begins with, and walks it again, now from the cache.
 constexpr u32 STRETCHES = THREADS / WARP;
 // Chunks whose numbers are on their way at a time.
 constexpr u32 AHEAD = 8u;

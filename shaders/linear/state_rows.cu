@@ -1,5 +1,5 @@
-// Queries against one state: out[i] = q[i] S / q[i] z, zeros where the row is left out or the denominator is 0. q [b, h, n, r], state
-// [b, h, s]: r x e products S, then r sums z; out [b, h, n, e], den [b, h, n] the denominators.
+// Queries against one state: out[i] = q[i] S / q[i] z, zeros where the row is left out or the denominator is 0. q [b, h, n, r],
+// state [b, h, s]: r x e products S, then r sums z; out [b, h, n, e], den [b, h, n] the denominators.
 // A block takes 128 rows x 32 columns, a thread 8 x 4 of them; features come in slices of 32.
 constexpr u32 ROWS = 128u;
 constexpr u32 COLS = 32u;
@@ -71,14 +71,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) state_rows(
     // Selected: rows that are left out may hold anything.
     bool kept = true;
     if (HAS_QUERY_MASK) {
-      kept = query_mask[size_t(batch / params.h) * params.query_mask_b + size_t(batch % params.h) * params.query_mask_h + i] != 0u;
+      const size_t from = size_t(batch / params.h) * params.query_mask_b + size_t(batch % params.h) * params.query_mask_h;
+      kept = query_mask[from + i] != 0u;
     }
     const float total = kept ? totals[a] : 0.0f;
+    const Divisor divisor = divisor_of(total);
     float* line = out + (size_t(batch) * params.n + i) * params.e;
     const u32 col = col0 + 4u * tx;
 #pragma unroll
     for (u32 b = 0u; b < 4u; b++) {
-      if (col + b < params.e) { line[col + b] = total == 0.0f ? 0.0f : sums[a][b] / total; }
+      if (col + b < params.e) { line[col + b] = total == 0.0f ? 0.0f : divided(sums[a][b], divisor); }
     }
     if (HAS_DEN) {
       if (col0 == 0u && tx == 0u) { den[size_t(batch) * params.n + i] = total; }

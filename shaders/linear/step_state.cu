@@ -1,5 +1,5 @@
-// out [b, h, r, w] = [S[l], z[l]] from a state [b, h, s] that holds r x (w - 1) products S, then r sums z, and whatever comes after. One
-// thread per element.
+// out [b, h, r, w] = [S[l], z[l]] from a state [b, h, s] that holds r x (w - 1) products S, then r sums z, and whatever comes
+// after. One thread per element.
 extern "C" __global__ void __launch_bounds__(THREADS) step_state(
     Params params, const float* __restrict__ state, float* __restrict__ out) {
   const size_t size = size_t(params.r) * params.w;

@@ -20,8 +20,8 @@ __device__ inline void put_turned(float* tile, u32 apart, float4 x) {
   tile[3u * apart] = x.w;
 }
 
-// Which row and which four of 32 features a thread moves in a round of THREADS: pairs of lanes take whole sectors of a row, and with
-// lines of 4 numbers more than a multiple of 32 a warp's 32 numbers go to 32 banks.
+// Which row and which four of 32 features a thread moves in a round of THREADS: pairs of lanes take whole sectors of a row, and
+// with lines of 4 numbers more than a multiple of 32 a warp's 32 numbers go to 32 banks.
 __device__ inline u32 turned_row(u32 t) { return t / 2u % 16u + t / 128u * 16u; }
 __device__ inline u32 turned_four(u32 t) { return t % 2u + t / 32u % 4u * 2u; }
 

@@ -1,6 +1,6 @@
-// What pieces of a forest send up by themselves and add at their bottoms: sums[own row] = (sum of w[s, 0] x, sum of w[s, 1] x + w[s, 2] x'),
-// s the spots of a piece, x the first half and x' the second of rows of pairs. pieces [g, 4], turns [r], links [n, 2], weights [k, t],
-// x [b, h, n, w], sums [b, h, m, e]. A thread takes a channel of one piece, or four.
+// What pieces of a forest send up by themselves and add at their bottoms: sums[own row] = (sum of w[s, 0] x, sum of w[s, 1] x +
+// w[s, 2] x'), s the spots of a piece, x the first half and x' the second of rows of pairs. pieces [g, 4], turns [r], links [n,
+// 2], weights [k, t], x [b, h, n, w], sums [b, h, m, e]. A thread takes a channel of one piece, or four.
 extern "C" __global__ void __launch_bounds__(THREADS) tree_collect(
     Params params, const u32* __restrict__ pieces, const u32* __restrict__ turns, const u32* __restrict__ links,
     const float* __restrict__ weights, const float* __restrict__ x, float* __restrict__ sums) {

@@ -1,5 +1,5 @@
-// y[i] = sum over the entries of row i of weight x[column] + prev[i]; x [b, h, n, c], prev, y [b, h, m, c]. All heads share the lists; entries
-// past them and columns that are no row give nothing. A thread takes a channel of a row, or four.
+// y[i] = sum over the entries of row i of weight x[column] + prev[i]; x [b, h, n, c], prev, y [b, h, m, c]. All heads share the
+// lists; entries past them and columns that are no row give nothing. A thread takes a channel of a row, or four.
 extern "C" __global__ void __launch_bounds__(THREADS) tree_gather(
     Params params, const u32* __restrict__ starts, const u32* __restrict__ columns, const float* __restrict__ weights,
     const float* __restrict__ x, const float* __restrict__ prev, float* __restrict__ y) {

@@ -1,7 +1,8 @@
-// Both sweeps within pieces of a forest: up, S = sum of what hangs below, then down, G = q G(parent) + (1 - q^2)(x + S); out = weight G + prev, or
-// the pairs (G, S). pieces [g, 4], turns [r], links [n, 2], factors [n, 2]: q and 1 - q^2; x, prev, out [b, h, n, w], above [b, h, m, e] the
-// pairs (G, S) of pieces. A thread takes a channel of one piece, or four: from the last member to the first it hands sums up, the
-// result's memory holding what has come together at a member, and then from the first to the last it hands down.
+// Both sweeps within pieces of a forest: up, S = sum of what hangs below, then down, G = q G(parent) + (1 - q^2)(x + S); out =
+// weight G + prev, or the pairs (G, S). pieces [g, 4], turns [r], links [n, 2], factors [n, 2]: q and 1 - q^2; x, prev, out [b,
+// h, n, w], above [b, h, m, e] the pairs (G, S) of pieces. A thread takes a channel of one piece, or four: from the last member
+// to the first it hands sums up, the result's memory holding what has come together at a member, and then from the first to the
+// last it hands down.
 constexpr u32 BACK = 65535u;
 constexpr u32 PARTIAL = 65536u;
 constexpr u32 FIRST = 131072u;

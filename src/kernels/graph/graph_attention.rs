@@ -168,7 +168,7 @@ const fn source(fours: bool) -> cuda::Source {
             d.batches() * slots(d, 64) * u64::from(d.size("e").div_ceil(columns(d)))
         })
     }
-    .with(&[cuda::EXP, cuda_shared!("shared/rows.cuh")]);
+    .with(&[cuda::EXP, cuda_shared!("shared/divide.cuh"), cuda_shared!("shared/rows.cuh")]);
     match fours {
         false => words,
         true => cuda::Source {

@@ -189,7 +189,7 @@ const fn source(rows: u32, fours: bool) -> cuda::Source {
     fn constants(d: &Dims, rows: u32, fours: bool) -> Vec<(&'static str, Constant)> {
         vec![("ROWS", Constant::U32(rows)), ("COLS", Constant::U32(columns(d))), ("FOURS", Constant::Bool(fours))]
     }
-    let shared: &[&cuda::Shared] = &[cuda_shared!("shared/rows.cuh"), cuda_shared!("linear/tokens.cuh")];
+    let shared: &[&cuda::Shared] = &[cuda_shared!("shared/divide.cuh"), cuda_shared!("shared/rows.cuh"), cuda_shared!("linear/tokens.cuh")];
     match (rows, fours) {
         (32, false) => cuda::Source {
             name: "tile32_words",

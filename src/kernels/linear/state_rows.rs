@@ -61,7 +61,7 @@ const fn source(fours: bool) -> cuda::Source {
         constants: |_| vec![("FOURS", Constant::Bool(false))],
         ..cuda_source!("linear/state_rows.cu", 128, |d, _| groups(d, d.batches(), 128))
     }
-    .with(&[cuda_shared!("shared/rows.cuh")]);
+    .with(&[cuda_shared!("shared/divide.cuh"), cuda_shared!("shared/rows.cuh")]);
     match fours {
         false => words,
         // Products of a state are whole `float4`s where its columns are; the sums of keys behind them are read one by one.

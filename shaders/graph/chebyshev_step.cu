@@ -9,17 +9,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) chebyshev_step(
     const float* __restrict__ sum_in, float* __restrict__ next, float* __restrict__ sum_out) {
   constexpr u32 SHARING = SPLIT ? WARP : 1u;
   const u32 channels = params.m / LANES;
-  const size_t items = size_t(params.n) * channels * SHARING;
-  const u32 blocks_per_head = u32((items + THREADS - 1u) / THREADS);
-  const u32 batch = blockIdx.x / blocks_per_head;
-  const size_t item = size_t(blockIdx.x % blocks_per_head) * THREADS + threadIdx.x;
+  const Item item = shared_item_of<SHARING>(params.n, channels);
   // A warp is one item's where it shares, so that none of its lanes leaves the others.
-  if (item >= items) { return; }
-  const u32 node = u32(item / SHARING / channels);
-  const u32 channel = u32(item / SHARING % channels);
+  if (!item.there) { return; }
+  const u32 node = item.row;
   const u32 apart = params.c / LANES;
   const Value* source =
-      reinterpret_cast<const Value*>(cur + size_t(batch) * params.n * params.c + params.cur_from) + channel;
+      reinterpret_cast<const Value*>(cur + size_t(item.head) * params.n * params.c + params.cur_from) + item.col;
   Edges edges = edges_of(starts, node, params.z);
   if (SPLIT) { edges.first += min(threadIdx.x % WARP, edges.last - edges.first); }
   Value value = filled<Value>(0.0f);
@@ -31,23 +27,22 @@ extern "C" __global__ void __launch_bounds__(THREADS) chebyshev_step(
     value = lanes_sum(value);
     if (threadIdx.x % WARP != 0u) { return; }
   }
-  const size_t row = size_t(batch) * params.n + node;
+  const size_t row = size_t(item.head) * params.n + node;
   const Value here = source[size_t(node) * apart];
   if (HAS_WEIGHTS) {
     if (params.v > params.z) { value = value + weights[size_t(params.z) + node] * here; }
   }
   if (HAS_PREV) {
-    value = 2.0f * value - reinterpret_cast<const Value*>(prev + row * params.p + params.prev_from)[channel];
+    value = 2.0f * value - reinterpret_cast<const Value*>(prev + row * params.p + params.prev_from)[item.col];
   }
   if (params.term == 0u) { value = here; }
-  const size_t at = row * channels + channel;
-  if (HAS_NEXT) { reinterpret_cast<Value*>(next)[at] = value; }
+  if (HAS_NEXT) { reinterpret_cast<Value*>(next)[item.at] = value; }
   // Where no sum was handed over it begins with the term before, if there is one.
   Value sum = filled<Value>(0.0f);
   if (HAS_SUM_IN) {
-    sum = reinterpret_cast<const Value*>(sum_in)[at];
+    sum = reinterpret_cast<const Value*>(sum_in)[item.at];
   } else if (params.term != 0u) {
     sum = coefficients[params.term - 1u] * here;
   }
-  reinterpret_cast<Value*>(sum_out + row * params.q + params.sum_from)[channel] = sum + coefficients[params.term] * value;
+  reinterpret_cast<Value*>(sum_out + row * params.q + params.sum_from)[item.col] = sum + coefficients[params.term] * value;
 }

@@ -16,11 +16,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) join_heads(
     Params params, const float* __restrict__ x, float* __restrict__ y) {
   const u32 width = params.p / LANES;
   const u32 channels = params.e / LANES;
-  const size_t item = size_t(blockIdx.x) * THREADS + threadIdx.x;
-  if (item >= size_t(params.batch) * params.n * width) { return; }
-  const size_t row = item / width;
-  const u32 col = u32(item % width);
-  const size_t head = row / params.n * params.heads + col / channels;
-  const size_t at = (head * params.n + row % params.n) * channels + col % channels;
-  reinterpret_cast<Value*>(y)[item] = elu(reinterpret_cast<const Value*>(x)[at]);
+  const Item item = item_of(params.n, width); // of a batch element
+  if (!item.there) { return; }
+  const size_t head = size_t(item.head) * params.heads + item.col / channels;
+  const size_t at = (head * params.n + item.row) * channels + item.col % channels;
+  reinterpret_cast<Value*>(y)[item.at] = elu(reinterpret_cast<const Value*>(x)[at]);
 }

@@ -6,15 +6,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) spmm(
     const float* __restrict__ diagonal, const float* __restrict__ x, const float* __restrict__ prev, float* __restrict__ y) {
   constexpr u32 SHARING = SPLIT ? WARP : 1u;
   const u32 channels = params.c / LANES;
-  const size_t items = size_t(params.n) * channels * SHARING;
-  const u32 blocks_per_head = u32((items + THREADS - 1u) / THREADS);
-  const u32 batch = blockIdx.x / blocks_per_head;
-  const size_t item = size_t(blockIdx.x % blocks_per_head) * THREADS + threadIdx.x;
+  const Item item = shared_item_of<SHARING>(params.n, channels);
   // A warp is one item's where it shares, so that none of its lanes leaves the others.
-  if (item >= items) { return; }
-  const u32 node = u32(item / SHARING / channels);
-  const u32 channel = u32(item / SHARING % channels);
-  const Value* source = reinterpret_cast<const Value*>(x) + size_t(batch) * params.n * channels + channel;
+  if (!item.there) { return; }
+  const u32 node = item.row;
+  const Value* source = reinterpret_cast<const Value*>(x) + size_t(item.head) * params.n * channels + item.col;
   Edges edges = edges_of(starts, node, params.z);
   if (SPLIT) { edges.first += min(threadIdx.x % WARP, edges.last - edges.first); }
   Value sum = gathered(source, channels, edges, SHARING, params.n, columns, HAS_WEIGHTS ? weights : nullptr);
@@ -22,9 +18,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) spmm(
     sum = lanes_sum(sum);
     if (threadIdx.x % WARP != 0u) { return; }
   }
-  const size_t at = (size_t(batch) * params.n + node) * channels + channel;
   Value value = params.alpha * sum;
   if (HAS_DIAGONAL) { value = value + diagonal[node] * source[size_t(node) * channels]; }
-  if (HAS_PREV) { value = value + params.beta * reinterpret_cast<const Value*>(prev)[at]; }
-  reinterpret_cast<Value*>(y)[at] = value;
+  if (HAS_PREV) { value = value + params.beta * reinterpret_cast<const Value*>(prev)[item.at]; }
+  reinterpret_cast<Value*>(y)[item.at] = value;
 }

@@ -10,16 +10,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) stencil_step(
   constexpr u32 LINES = 8u;
   const u32 quads = params.c / 4u;
   const u32 tiles = divided_up(params.cols, LINES);
-  const size_t items = size_t(params.rows) * tiles * quads;
-  const u32 blocks_per_head = u32((items + THREADS - 1u) / THREADS);
-  const u32 batch = blockIdx.x / blocks_per_head;
-  const size_t item = size_t(blockIdx.x % blocks_per_head) * THREADS + threadIdx.x;
-  if (item >= items) { return; }
-  const u32 quad = u32(item % quads);
-  const u32 col0 = u32(item / quads % tiles) * LINES;
-  const u32 row = u32(item / quads / tiles);
+  const Item item = item_of(params.rows, tiles * quads);
+  if (!item.there) { return; }
+  const u32 quad = item.col % quads;
+  const u32 col0 = item.col / quads * LINES;
+  const u32 row = item.row;
   const size_t across = size_t(params.cols) * quads;
-  const size_t inside = batch * params.rows * across + quad;
+  const size_t inside = size_t(item.head) * params.rows * across + quad;
   const bool is_bottom = row + 1u >= params.rows;
   const float has_above = TORUS != 0u || row > 0u ? 1.0f : 0.0f;
   const float has_below = TORUS != 0u || !is_bottom ? 1.0f : 0.0f;

@@ -16,15 +16,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) stencil_step(
     Params params, const float* __restrict__ cur, const float* __restrict__ prev, const float* __restrict__ sum_in,
     const float* __restrict__ w, const float* __restrict__ diagonal, const float* __restrict__ coefficients,
     float* __restrict__ next, float* __restrict__ sum_out) {
-  const size_t size = size_t(params.rows) * params.cols * params.c;
-  const u32 blocks_per_head = u32((size + THREADS - 1u) / THREADS);
-  const u32 batch = blockIdx.x / blocks_per_head;
-  const size_t item = size_t(blockIdx.x % blocks_per_head) * THREADS + threadIdx.x;
-  if (item >= size) { return; }
-  const size_t node = item / params.c;
-  const u32 row = u32(node / params.cols);
-  const u32 col = u32(node % params.cols);
-  const float* channel = cur + batch * size + item % params.c;
+  const Item item = item_of(params.rows, params.cols * params.c);
+  if (!item.there) { return; }
+  const u32 row = item.row;
+  const u32 col = item.col / params.c;
+  const size_t node = size_t(row) * params.cols + col;
+  const float* channel = cur + size_t(item.head) * params.rows * params.cols * params.c + item.col % params.c;
   const float here = channel[node * params.c];
   float value = (HAS_DIAGONAL ? diagonal[node] : params.centre) * here;
   value += edge(params, channel, w, node, 0u, row, col, 1u, 0u);
@@ -37,16 +34,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) stencil_step(
     value += edge(params, channel, w, node, 6u, row, col, 2u, 0u);
     value += edge(params, channel, w, node, 7u, row, col, 2u, 2u);
   }
-  const size_t at = batch * size + item;
-  if (HAS_PREV) { value = 2.0f * value - prev[at]; }
+  if (HAS_PREV) { value = 2.0f * value - prev[item.at]; }
   if (params.term == 0u) { value = here; }
-  if (HAS_NEXT) { next[at] = value; }
+  if (HAS_NEXT) { next[item.at] = value; }
   // Where no sum was handed over it begins with the term before, if there is one.
   float sum = 0.0f;
   if (HAS_SUM_IN) {
-    sum = sum_in[at];
+    sum = sum_in[item.at];
   } else if (params.term != 0u) {
     sum = coefficients[params.term - 1u] * here;
   }
-  sum_out[at] = sum + coefficients[params.term] * value;
+  sum_out[item.at] = sum + coefficients[params.term] * value;
 }

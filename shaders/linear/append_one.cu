@@ -2,18 +2,13 @@
 // selected, not multiplied: rows that are left out may hold anything.
 extern "C" __global__ void __launch_bounds__(THREADS) append_one(
     Params params, const float* __restrict__ x, const u8* __restrict__ keep, float* __restrict__ out) {
-  const size_t size = size_t(params.n) * params.p;
-  const u32 blocks_per_head = u32((size + THREADS - 1u) / THREADS);
-  const u32 batch = blockIdx.x / blocks_per_head;
-  const size_t item = size_t(blockIdx.x % blocks_per_head) * THREADS + threadIdx.x;
-  if (item >= size) { return; }
-  const u32 row = u32(item / params.p);
-  const u32 col = u32(item % params.p);
+  const Item item = item_of(params.n, params.p);
+  if (!item.there) { return; }
   bool kept = true;
   if (HAS_KEEP) {
-    kept = keep[size_t(batch / params.h) * params.keep_b + size_t(batch % params.h) * params.keep_h + row] != 0u;
+    kept = keep[size_t(item.head / params.h) * params.keep_b + size_t(item.head % params.h) * params.keep_h + item.row] != 0u;
   }
   float value = 0.0f;
-  if (kept) { value = col < params.e ? x[(size_t(batch) * params.n + row) * params.e + col] : 1.0f; }
-  out[batch * size + item] = value;
+  if (kept) { value = item.col < params.e ? x[(size_t(item.head) * params.n + item.row) * params.e + item.col] : 1.0f; }
+  out[item.at] = value;
 }

@@ -2,13 +2,10 @@
 // neighbouring threads walk neighbouring lines. Only sums of what is positive: no transform that would lose digits.
 extern "C" __global__ void __launch_bounds__(THREADS) axis_scan(
     Params params, const float* __restrict__ x, const float* __restrict__ decay, float* __restrict__ out) {
-  const size_t lines = size_t(params.o) * params.m;
-  const u32 blocks_per_head = u32((lines + THREADS - 1u) / THREADS);
-  const u32 batch = blockIdx.x / blocks_per_head;
-  const size_t line = size_t(blockIdx.x % blocks_per_head) * THREADS + threadIdx.x;
-  if (line >= lines) { return; }
-  const float gamma = decay[batch % params.h % params.heads];
-  const size_t from = (size_t(batch) * params.o + line / params.m) * params.n * params.m + line % params.m;
+  const Item item = item_of(params.o, params.m);
+  if (!item.there) { return; }
+  const float gamma = decay[item.head % params.h % params.heads];
+  const size_t from = (size_t(item.head) * params.o + item.row) * params.n * params.m + item.col;
   const size_t apart = params.m;
   // Four numbers are on their way at a time: one load after the other would wait for each.
   constexpr u32 AHEAD = 4u;

@@ -11,13 +11,13 @@ __device__ inline float2 times(float2 a, float2 b) {
 
 extern "C" __global__ void __launch_bounds__(THREADS) decay_powers(
     Params params, const float* __restrict__ decay, float* __restrict__ powers) {
-  const size_t item = size_t(blockIdx.x) * THREADS + threadIdx.x;
-  if (item >= size_t(params.heads) * params.t) { return; }
-  float2 base = make_float2(decay[item / params.t], 0.0f);
+  const Item item = item_of(params.heads, params.t);
+  if (!item.there) { return; }
+  float2 base = make_float2(decay[item.row], 0.0f);
   float2 power = make_float2(1.0f, 0.0f);
-  for (u32 left = u32(item % params.t); left != 0u; left >>= 1u) {
+  for (u32 left = item.col; left != 0u; left >>= 1u) {
     if ((left & 1u) != 0u) { power = times(power, base); }
     base = times(base, base);
   }
-  powers[item] = power.x;
+  powers[item.at] = power.x;
 }

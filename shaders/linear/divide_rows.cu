@@ -3,23 +3,18 @@
 extern "C" __global__ void __launch_bounds__(THREADS) divide_rows(
     Params params, const float* __restrict__ x, const u8* __restrict__ query_mask, float* __restrict__ out,
     float* __restrict__ den) {
-  const size_t size = size_t(params.n) * params.p;
-  const u32 blocks_per_head = u32((size + THREADS - 1u) / THREADS);
-  const u32 batch = blockIdx.x / blocks_per_head;
-  const size_t item = size_t(blockIdx.x % blocks_per_head) * THREADS + threadIdx.x;
-  if (item >= size) { return; }
-  const u32 row = u32(item / params.p);
-  const u32 col = u32(item % params.p);
+  const Item item = item_of(params.n, params.p);
+  if (!item.there) { return; }
   bool kept = true;
   if (HAS_QUERY_MASK) {
-    const size_t from = size_t(batch / params.h) * params.query_mask_b + size_t(batch % params.h) * params.query_mask_h;
-    kept = query_mask[from + row] != 0u;
+    const size_t from = size_t(item.head / params.h) * params.query_mask_b + size_t(item.head % params.h) * params.query_mask_h;
+    kept = query_mask[from + item.row] != 0u;
   }
-  const size_t line = size_t(batch) * params.n + row;
+  const size_t line = size_t(item.head) * params.n + item.row;
   const float below = kept ? x[line * params.p + params.e] : 0.0f;
-  if (col == params.e) {
+  if (item.col == params.e) {
     if (HAS_DEN) { den[line] = below; }
     return;
   }
-  out[line * params.e + col] = below == 0.0f ? 0.0f : x[line * params.p + col] / below;
+  out[line * params.e + item.col] = below == 0.0f ? 0.0f : x[line * params.p + item.col] / below;
 }

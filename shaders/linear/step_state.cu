@@ -2,14 +2,9 @@
 // after. One thread per element.
 extern "C" __global__ void __launch_bounds__(THREADS) step_state(
     Params params, const float* __restrict__ state, float* __restrict__ out) {
-  const size_t size = size_t(params.r) * params.w;
-  const u32 blocks_per_head = u32((size + THREADS - 1u) / THREADS);
-  const u32 batch = blockIdx.x / blocks_per_head;
-  const size_t item = size_t(blockIdx.x % blocks_per_head) * THREADS + threadIdx.x;
-  if (item >= size) { return; }
+  const Item item = item_of(params.r, params.w);
+  if (!item.there) { return; }
   const u32 e = params.w - 1u;
-  const size_t row = item / params.w;
-  const size_t col = item % params.w;
-  const size_t place = col == e ? size_t(params.r) * e + row : row * e + col;
-  out[batch * size + item] = state[size_t(batch) * params.s + place];
+  const size_t place = item.col == e ? size_t(params.r) * e + item.row : size_t(item.row) * e + item.col;
+  out[item.at] = state[size_t(item.head) * params.s + place];
 }

@@ -7,12 +7,12 @@ struct Tokens {
 
 __device__ inline Tokens tokens_of(
     const Params& params, u32 batch, const float* powers, const u8* key_mask, const u32* reach) {
-  const size_t b = batch / params.h;
-  const size_t h = batch % params.h;
+  const u32 b = batch / params.h;
+  const u32 h = batch % params.h;
   Tokens tokens = {};
-  if (HAS_KEY_MASK) { tokens.mask = key_mask + b * params.key_mask_b + h * params.key_mask_h; }
-  if (HAS_REACH) { tokens.reach = reach + b * params.reach_b + h * params.reach_h; }
-  if (HAS_POWERS) { tokens.powers = powers + h % params.heads * params.t; }
+  if (HAS_KEY_MASK) { tokens.mask = key_mask + size_t(b) * params.key_mask_b + size_t(h) * params.key_mask_h; }
+  if (HAS_REACH) { tokens.reach = reach + size_t(b) * params.reach_b + size_t(h) * params.reach_h; }
+  if (HAS_POWERS) { tokens.powers = powers + size_t(h % params.heads) * params.t; }
   return tokens;
 }
 

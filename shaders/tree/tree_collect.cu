@@ -6,14 +6,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) tree_collect(
     const float* __restrict__ weights, const float* __restrict__ x, float* __restrict__ sums) {
   const u32 channels = params.e / (2u * LANES);
   const u32 width = params.w / LANES;
-  const size_t items = size_t(params.m) * channels;
-  const u32 blocks_per_head = u32((items + THREADS - 1u) / THREADS);
-  const u32 batch = blockIdx.x / blocks_per_head;
-  const size_t item = size_t(blockIdx.x % blocks_per_head) * THREADS + threadIdx.x;
-  if (item >= items) { return; }
-  const u32 piece = u32(item / channels);
-  const u32 channel = u32(item % channels);
-  const Value* source = reinterpret_cast<const Value*>(x) + size_t(batch) * params.n * width + channel;
+  const Item item = item_of(params.m, channels);
+  if (!item.there) { return; }
+  const u32 piece = item.row;
+  const Value* source = reinterpret_cast<const Value*>(x) + size_t(item.head) * params.n * width + item.col;
   const Members members = members_of(params, pieces, piece);
   Value up = filled<Value>(0.0f);
   Value at_bottom = up;
@@ -30,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) tree_collect(
   }
   const u32 own = pieces[4u * size_t(piece) + 2u];
   if (own >= params.m) { return; }
-  Value* place = reinterpret_cast<Value*>(sums) + (size_t(batch) * params.m + own) * 2u * channels + channel;
+  Value* place = reinterpret_cast<Value*>(sums) + (size_t(item.head) * params.m + own) * 2u * channels + item.col;
   place[0] = up;
   place[channels] = at_bottom;
 }

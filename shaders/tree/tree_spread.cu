@@ -15,14 +15,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) tree_spread(
     const float* __restrict__ prev, float* __restrict__ out) {
   const u32 width = params.w / LANES;
   const u32 channels = width / (1u + PAIRED);
-  const size_t items = size_t(params.g) * channels;
-  const u32 blocks_per_head = u32((items + THREADS - 1u) / THREADS);
-  const u32 batch = blockIdx.x / blocks_per_head;
-  const size_t item = size_t(blockIdx.x % blocks_per_head) * THREADS + threadIdx.x;
-  if (item >= items) { return; }
-  const u32 piece = u32(item / channels);
-  const u32 channel = u32(item % channels);
-  const size_t from = size_t(batch) * params.n * width + channel;
+  const Item item = item_of(params.g, channels);
+  if (!item.there) { return; }
+  const u32 piece = item.row;
+  const size_t from = size_t(item.head) * params.n * width + item.col;
   const Value* source = reinterpret_cast<const Value*>(x) + from;
   const Value* added = reinterpret_cast<const Value*>(prev) + (HAS_PREV ? from : 0u);
   Value* place = reinterpret_cast<Value*>(out) + from;
@@ -32,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) tree_spread(
   Value given = filled<Value>(0.0f); // G at the point that the piece hangs from
   Value hung = given; // S of what hangs from its bottom
   if (HAS_ABOVE) {
-    const Value* rows = reinterpret_cast<const Value*>(above) + size_t(batch) * params.m * 2u * channels + channel;
+    const Value* rows = reinterpret_cast<const Value*>(above) + size_t(item.head) * params.m * 2u * channels + item.col;
     const u32 own = pieces[4u * size_t(piece) + 2u];
     const u32 parent = pieces[4u * size_t(piece) + 3u];
     if (parent < params.m) { given = rows[size_t(parent) * 2u * channels]; }

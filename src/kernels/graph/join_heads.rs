@@ -9,7 +9,7 @@ use crate::graph::Graph;
 use crate::kernel::wgsl_module::{EXP, GROUP};
 use crate::kernel::*;
 use crate::tensor::{DType, Dims, Tensor};
-use crate::{cuda_source, params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -48,6 +48,13 @@ fn numbers(d: &Dims) -> u64 {
     ["batch", "n", "p"].iter().map(|x| u64::from(d.size(x))).product()
 }
 
+/// Blocks of threads that take `lanes` numbers, one batch element after the other.
+fn blocks(d: &Dims, lanes: u32) -> u64 {
+    u64::from(d.size("batch")) * (u64::from(d.size("n")) * u64::from(d.size("p") / lanes)).div_ceil(256)
+}
+
+static SHARED: &[&cuda::Shared] = &[cuda::EXP, cuda::VECTORS, cuda_shared!("shared/items.cuh")];
+
 fn elu() -> Vec<u8> {
     Params { elu: 1 }.to_bytes()
 }
@@ -78,12 +85,11 @@ pub static SPEC: KernelSpec = KernelSpec {
             name: "vectors",
             vec4: &["x", "y"],
             constants: |_| vec![("FOUR", Constant::Bool(true))],
-            ..cuda_source!("graph/join_heads.cu", 256, |d, _| (numbers(d) / 4).div_ceil(256))
-                .with(&[cuda::EXP, cuda::VECTORS])
+            ..cuda_source!("graph/join_heads.cu", 256, |d, _| blocks(d, 4)).with(SHARED)
         },
         cuda::Source {
             constants: |_| vec![("FOUR", Constant::Bool(false))],
-            ..cuda_source!("graph/join_heads.cu", 256, |d, _| numbers(d).div_ceil(256)).with(&[cuda::EXP, cuda::VECTORS])
+            ..cuda_source!("graph/join_heads.cu", 256, |d, _| blocks(d, 1)).with(SHARED)
         },
     ]),
     reference: reference!(reference),

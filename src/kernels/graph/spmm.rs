@@ -175,9 +175,9 @@ static VARIANTS: &[Variant] = &[
 /// A thread takes four channels, or one (`fours`); where `split`, a warp shares the edges of a node for that.
 const fn source(fours: bool, split: bool) -> cuda::Source {
     fn blocks(d: &Dims, lanes: u32, sharing: u64) -> u64 {
-        d.batches() * (u64::from(d.size("n")) * u64::from(d.size("c") / lanes) * sharing).div_ceil(256)
+        d.batches() * (u64::from(d.size("n")) * u64::from(d.size("c") / lanes)).div_ceil(256 / sharing)
     }
-    let shared: &[&cuda::Shared] = &[cuda::VECTORS, cuda_shared!("graph/sparse.cuh")];
+    let shared: &[&cuda::Shared] = &[cuda::VECTORS, cuda_shared!("shared/items.cuh"), cuda_shared!("graph/sparse.cuh")];
     match (fours, split) {
         (false, false) => cuda::Source {
             constants: |_| vec![("FOUR", Constant::Bool(false)), ("SPLIT", Constant::Bool(false))],

@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::kernel::wgsl_module::{GROUP, TEXELS};
 use crate::kernel::*;
 use crate::tensor::Dims;
-use crate::{cuda_source, params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -192,11 +192,12 @@ pub static SPEC: KernelSpec = KernelSpec {
                 let tiles = u64::from(d.size("rows")) * u64::from(d.size("cols").div_ceil(LINES));
                 d.batches() * (tiles * u64::from(d.size("c") / 4)).div_ceil(256)
             })
-            .with(&[cuda::VECTORS])
+            .with(&[cuda::VECTORS, cuda_shared!("shared/items.cuh")])
         },
         cuda_source!("graph/stencil_step_plain.cu", 256, |d, _| {
             d.batches() * (nodes(d) * u64::from(d.size("c"))).div_ceil(256)
-        }),
+        })
+        .with(&[cuda_shared!("shared/items.cuh")]),
     ]),
     reference: reference!(reference),
     window: whole_heads,

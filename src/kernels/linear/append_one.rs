@@ -7,7 +7,7 @@ use crate::graph::Graph;
 use crate::kernel::wgsl_module::{BYTES, GROUP};
 use crate::kernel::*;
 use crate::kernels::laplacian::kernel_matrix::kept;
-use crate::{cuda_source, reference};
+use crate::{cuda_shared, cuda_source, reference};
 use crate::tensor::{DType, Dims, Tensor};
 
 /// Whether `p` is one more than `e`.
@@ -54,7 +54,8 @@ pub static SPEC: KernelSpec = KernelSpec {
     )]),
     cuda: OnCuda::Source(&[cuda_source!("linear/append_one.cu", 256, |d, _| {
         d.batches() * (u64::from(d.size("n")) * u64::from(d.size("p"))).div_ceil(256)
-    })]),
+    })
+    .with(&[cuda_shared!("shared/items.cuh")])]),
     reference: reference!(reference),
     window: by_rows,
     cost: |d, _| {

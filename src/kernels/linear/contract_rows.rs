@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
 use crate::tensor::Dims;
-use crate::{cuda_source, params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -74,7 +74,8 @@ pub static SPEC: KernelSpec = KernelSpec {
     .rounds(|d| u64::from(d.size("s") / d.size("p").max(1)))]),
     cuda: OnCuda::Source(&[cuda_source!("linear/contract_rows.cu", 256, |d, _| {
         d.batches() * (u64::from(d.size("n")) * u64::from(d.size("p"))).div_ceil(256)
-    })]),
+    })
+    .with(&[cuda_shared!("shared/items.cuh")])]),
     reference: reference!(reference),
     window: by_rows,
     cost: |d, _| {

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::kernel::wgsl_module::{BYTES, GROUP};
 use crate::kernel::*;
 use crate::kernels::laplacian::kernel_matrix::kept;
-use crate::{cuda_source, reference};
+use crate::{cuda_shared, cuda_source, reference};
 use crate::tensor::{DType, Dims, HostData};
 
 /// Numerators over a denominator, zeros where that is 0.
@@ -67,7 +67,8 @@ pub static SPEC: KernelSpec = KernelSpec {
     )]),
     cuda: OnCuda::Source(&[cuda_source!("linear/divide_rows.cu", 256, |d, _| {
         d.batches() * (u64::from(d.size("n")) * u64::from(d.size("p"))).div_ceil(256)
-    })]),
+    })
+    .with(&[cuda_shared!("shared/items.cuh")])]),
     reference: reference!(reference),
     window: by_rows,
     cost: |d, _| {

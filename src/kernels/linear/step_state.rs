@@ -6,7 +6,7 @@
 use crate::error::Result;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::{cuda_source, reference};
+use crate::{cuda_shared, cuda_source, reference};
 use crate::tensor::Dims;
 
 fn check(dims: &Dims, _: &[u8]) -> std::result::Result<(), String> {
@@ -48,7 +48,8 @@ pub static SPEC: KernelSpec = KernelSpec {
     )]),
     cuda: OnCuda::Source(&[cuda_source!("linear/step_state.cu", 256, |d, _| {
         d.batches() * (u64::from(d.size("r")) * u64::from(d.size("w"))).div_ceil(256)
-    })]),
+    })
+    .with(&[cuda_shared!("shared/items.cuh")])]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

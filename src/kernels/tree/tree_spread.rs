@@ -171,7 +171,7 @@ const fn source(fours: bool) -> cuda::Source {
         constants: |_| vec![("FOUR", Constant::Bool(false))],
         ..cuda_source!("tree/tree_spread.cu", 128, |d, p| blocks(d, p, 1))
     }
-    .with(&[cuda::VECTORS, cuda_shared!("tree/pieces.cuh")]);
+    .with(&[cuda::VECTORS, cuda_shared!("shared/items.cuh"), cuda_shared!("tree/pieces.cuh")]);
     match fours {
         false => words,
         true => cuda::Source {

@@ -5,8 +5,10 @@
 // A block makes ROWS rows x 64 value columns: 8 x 16 threads, each with ROWS / 8 rows x 4 keys of the pairs and then x 4 columns of the
 // result in registers. Queries of up to 64 coordinates stay in shared memory (Q_STAYS); deeper ones come again, slice by slice.
 constexpr u32 R = ROWS / 8u;
+// Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
+constexpr u32 RESIDENT = 3u;
 
-extern "C" __global__ void __launch_bounds__(THREADS) attention_rows(
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) attention_rows(
     Params params, const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ v,
     const float* __restrict__ lambda, const u8* __restrict__ key_mask, const u8* __restrict__ mask, float* __restrict__ out) {
   __shared__ float4 queries[(Q_STAYS ? 2u : 1u) * SLICE * ROWS / 4u];

@@ -7,8 +7,10 @@
 // first query's value, so near-equal values lose nothing.
 constexpr u32 R = ROWS / 8u;
 constexpr u32 QUERIES = 64u;
+// Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
+constexpr u32 RESIDENT = 3u;
 
-extern "C" __global__ void __launch_bounds__(THREADS) key_moments_part(
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) key_moments_part(
     Params params, const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ lambda,
     const u8* __restrict__ query_mask, const float* __restrict__ row_shift, const float* __restrict__ before,
     float* __restrict__ moments) {

@@ -7,8 +7,10 @@
 // (or two), and then x 4 columns of the result. With softmax the largest score so far is kept, of pairs that the mask does not leave
 // out, and what was summed is scaled when it grows.
 constexpr u32 R = ROWS / 8u;
+// Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
+constexpr u32 RESIDENT = ROWS == 64u ? 2u : 3u;
 
-extern "C" __global__ void __launch_bounds__(THREADS) distance_attention(
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) distance_attention(
     Params params, const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ v,
     const u32* __restrict__ distances, const float* __restrict__ table, const u8* __restrict__ key_mask,
     const u8* __restrict__ query_mask, float* __restrict__ out) {

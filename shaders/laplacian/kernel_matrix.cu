@@ -8,8 +8,10 @@ constexpr u32 COL_LANES = 8u;
 constexpr u32 ROW_LANES = THREADS / COL_LANES;
 constexpr u32 R = ROWS / ROW_LANES;
 constexpr u32 C = COLS / COL_LANES;
+// Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
+constexpr u32 RESIDENT = 3u;
 
-extern "C" __global__ void __launch_bounds__(THREADS) kernel_matrix(
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) kernel_matrix(
     Params params, const float* __restrict__ x, const float* __restrict__ y, const float* __restrict__ lambda,
     const u8* __restrict__ x_keep, const u32* __restrict__ y_keep, float* __restrict__ out) {
   __shared__ float4 rows[SLICE * ROWS / 4u];

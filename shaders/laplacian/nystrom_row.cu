@@ -7,8 +7,10 @@
 // serve all its queries. At the end the 16 threads of a key add their sums.
 constexpr u32 R = ROWS / 8u;
 constexpr u32 LANDMARKS = 64u;
+// Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
+constexpr u32 RESIDENT = 3u;
 
-extern "C" __global__ void __launch_bounds__(THREADS) nystrom_row(
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) nystrom_row(
     Params params, const float* __restrict__ k, const float* __restrict__ landmarks, const float* __restrict__ weights,
     const float* __restrict__ lambda, const float* __restrict__ scale, const u8* __restrict__ keep,
     const float* __restrict__ share, float* __restrict__ out) {

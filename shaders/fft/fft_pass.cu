@@ -1,14 +1,15 @@
 // One Stockham pass of a transform, y[(i - k) R + k + j p] = DFT_R(x[i + l m] w^(k l)), k = i mod p, for pairs of neighbouring lines:
 // x [b, h, o, n, a], y [b, h, o, l, e], twiddles w [t, g] with t = p. With a spectrum s [r, f, 2] it is the last pass of a forward
-// transform, a product, and the first pass of the inverse one. A thread makes one butterfly of RADIX numbers for a group of four words,
-// neighbouring threads those of neighbouring words. Where WHOLE, groups are whole and read as such.
+// transform, a product, and the first pass of the inverse one. A thread makes one butterfly of RADIX numbers for WORDS words, two lines
+// together up to radix 8 and one beyond; neighbouring threads have those of neighbouring words. Where WHOLE, groups of four words are
+// whole and read as such.
 //
-// Two lines together fill the registers up to radix 16; beyond, they take turns.
-template <bool TOGETHER> struct Line { typedef float4 type; };
-template <> struct Line<false> { typedef float2 type; };
-constexpr bool TOGETHER = RADIX <= 16u;
-typedef Line<TOGETHER>::type Complex;
-constexpr u32 WORDS = TOGETHER ? 4u : 2u;
+// Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
+constexpr u32 RESIDENT = 4u;
+template <u32 COUNT> struct Lines { typedef float2 type; };
+template <> struct Lines<4u> { typedef float4 type; };
+constexpr u32 WORDS = RADIX <= 8u ? 4u : 2u;
+typedef Lines<WORDS>::type Complex;
 
 // Words from a row of which `left` are left; 0 beyond them.
 __device__ inline float4 loaded(const float* from, u32 left, float4) {
@@ -46,33 +47,101 @@ __device__ inline size_t word_at(size_t rows, size_t row, u32 width, u32 block, 
   return blocked ? (q / block * rows + row) * block + q % block : row * width + q;
 }
 
-// Every number times its power of w, of which a row of twiddles holds some: 1, 2, 4 and 8, or 1 to 7 and the multiples of 8.
-__device__ inline void twiddle(Complex (&z)[RADIX], const float* row) {
-  const auto given = [row](u32 place) {
-    return WHOLE ? reinterpret_cast<const float2*>(row)[place] : make_float2(row[2u * place], row[2u * place + 1u]);
-  };
-  float2 powers[RADIX];
+// Of a row of twiddles, which holds the powers 1, 2, 4 and 8 of w, or 1 to 7 and the multiples of 8.
+__device__ inline float2 given_power(const float* row, u32 place) {
+  return WHOLE ? reinterpret_cast<const float2*>(row)[place] : make_float2(row[2u * place], row[2u * place + 1u]);
+}
+
+// w^j, j above 0.
+__device__ inline float2 power_of(const float* row, u32 j) {
+  if (RADIX > 16u) {
+    if (j < 8u) { return given_power(row, j - 1u); }
+    const float2 eights = given_power(row, 6u + j / 8u);
+    return j % 8u == 0u ? eights : product(eights, given_power(row, j % 8u - 1u));
+  }
+  float2 power = make_float2(1.0f, 0.0f);
+  bool any = false;
 #pragma unroll
-  for (u32 j = 1u; j < RADIX; j++) {
-    const u32 top = RADIX > 16u ? (j < 8u ? j : j & ~7u) : j < 2u ? 1u : j < 4u ? 2u : j < 8u ? 4u : 8u;
-    const u32 place = RADIX > 16u ? (j < 8u ? j - 1u : 6u + j / 8u) : j < 2u ? 0u : j < 4u ? 1u : j < 8u ? 2u : 3u;
-    powers[j] = top == j ? given(place) : product(powers[top], powers[j - top]);
-    z[j] = times(z[j], powers[j]);
+  for (u32 bit = 0u; bit < 4u; bit++) {
+    if ((j >> bit & 1u) != 0u) {
+      power = any ? product(given_power(row, bit), power) : given_power(row, bit);
+      any = true;
+    }
+  }
+  return power;
+}
+
+// A transform of R numbers input(j), and with a filter another one of filter(j, number j), to output(j, number j).
+template <u32 R, typename Input, typename Filter, typename Output>
+__device__ inline void transform(Input input, Filter filter, Output output) {
+  if constexpr (R <= 16u) {
+    Complex z[R];
+#pragma unroll
+    for (u32 j = 0u; j < R; j++) { z[j] = input(j); }
+    dft(z);
+    if (HAS_S) {
+#pragma unroll
+      for (u32 j = 0u; j < R; j++) { z[j] = filter(j, z[j]); }
+      dft(z);
+    }
+#pragma unroll
+    for (u32 j = 0u; j < R; j++) { output(j, z[j]); }
+  } else {
+    // A transforms of B numbers, factors, and B transforms of A numbers. More numbers than a thread has registers for wait in a column of
+    // shared memory, which no other thread looks at.
+    constexpr u32 A = R / 8u;
+    constexpr u32 B = 8u;
+    __shared__ Complex waiting[R][THREADS];
+    // Column a reads numbers a + A b and leaves its own in their places, of which row b takes one of every column.
+    const auto columns = [&](auto from, auto place) {
+#pragma unroll
+      for (u32 a = 0u; a < A; a++) {
+        Complex column[B];
+#pragma unroll
+        for (u32 b = 0u; b < B; b++) { column[b] = from(a + A * b); }
+        dft(column);
+#pragma unroll
+        for (u32 b = 0u; b < B; b++) { waiting[place(a + A * b)][threadIdx.x] = rotated(column[b], a * b * (64u / R)); }
+      }
+    };
+    const auto rows = [&](auto to, auto place) {
+#pragma unroll
+      for (u32 b = 0u; b < B; b++) {
+        Complex row[A];
+#pragma unroll
+        for (u32 a = 0u; a < A; a++) { row[a] = waiting[place(a + A * b)][threadIdx.x]; }
+        dft(row);
+#pragma unroll
+        for (u32 a = 0u; a < A; a++) { to(b + B * a, row[a]); }
+      }
+    };
+    const auto own = [](u32 j) { return j; };
+    columns(input, own);
+    if (HAS_S) {
+      // A row leaves its results, numbers b + B a of the input of the second transform, where it found what it was made from.
+      const auto found = [](u32 j) { return j / B + A * (j % B); };
+      rows([&](u32 j, Complex z) { waiting[found(j)][threadIdx.x] = filter(j, z); }, own);
+      columns([&](u32 j) { return waiting[found(j)][threadIdx.x]; }, found);
+      rows(output, found);
+    } else {
+      rows(output, own);
+    }
   }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) fft_pass(
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) fft_pass(
     Params params, const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ s, float* __restrict__ y) {
-  const u32 quads = divided_up(min(params.a, params.e), 4u);
+  // Rows are groups of four words.
+  const u32 parts = divided_up(min(params.a, params.e), 4u) * (4u / WORDS);
   // Butterflies of a line: the last pass has a row of twiddles for each, and those before it have all outputs.
   const u32 m = max(params.t, divided_up(params.l, RADIX));
-  const size_t size = size_t(params.o) * m * quads;
+  const size_t size = size_t(params.o) * m * parts;
   const u32 blocks_per_head = u32((size + THREADS - 1u) / THREADS);
   const u32 head = blockIdx.x / blocks_per_head;
   const size_t item = size_t(blockIdx.x % blocks_per_head) * THREADS + threadIdx.x;
   if (item >= size) { return; }
-  const u32 quad = u32(item % quads);
-  const size_t butterfly = item / quads;
+  const u32 q = WORDS * u32(item % parts);
+  const size_t butterfly = item / parts;
   const u32 i = u32(butterfly % m);
   const u32 line = u32(butterfly / m);
   const u32 k = i % params.t;
@@ -86,40 +155,33 @@ extern "C" __global__ void __launch_bounds__(THREADS) fft_pass(
   const u32 apart = HAS_S ? 1u : params.t;
   const size_t y_step = size_t(apart) * (Y_BLOCKED ? params.y_block : params.e);
 
-  for (u32 q = 4u * quad; q < 4u * quad + 4u; q += WORDS) {
-    const u32 x_column = params.x_from + q;
-    const u32 x_left = params.a - min(params.a, x_column);
-    const float* from = x + head * x_rows * params.a
-      + word_at(x_rows, size_t(line) * params.n + i, params.a, params.x_block, X_BLOCKED, x_column);
-    Complex z[RADIX];
-#pragma unroll
-    for (u32 j = 0u; j < RADIX; j++) {
-      z[j] = Complex();
-      if (size_t(i) + size_t(j) * m < params.n) { z[j] = loaded(from + j * x_step, x_left, Complex()); }
-      if (INVERSE != 0u) { z[j] = swapped(z[j]); }
-    }
-    if (params.t > 1u) { twiddle(z, w + size_t(k) * params.g); }
-    dft(z);
-    if (HAS_S) {
-      const u32 places = params.a / params.channels;
-      const size_t frequency = (size_t(line) * RADIX * m + i) * places + q / params.channels;
-      const float* factors = s + 2u * (size_t(head / params.per % params.r) * params.f + frequency);
-      const size_t step = 2u * size_t(m) * places;
-#pragma unroll
-      for (u32 j = 0u; j < RADIX; j++) {
-        z[j] = swapped(times(z[j], make_float2(factors[j * step], factors[j * step + 1u])));
-      }
-      dft(z);
-    }
-    const u32 y_column = params.y_from + q;
-    const u32 y_left = params.e - min(params.e, y_column);
-    float* to = y + head * y_rows * params.e
-      + word_at(y_rows, size_t(line) * params.l + number, params.e, params.y_block, Y_BLOCKED, y_column);
-#pragma unroll
-    for (u32 j = 0u; j < RADIX; j++) {
-      Complex scaled = params.scale * z[j];
+  const u32 x_column = params.x_from + q;
+  const u32 x_left = params.a - min(params.a, x_column);
+  const float* from = x + head * x_rows * params.a
+    + word_at(x_rows, size_t(line) * params.n + i, params.a, params.x_block, X_BLOCKED, x_column);
+  const float* row = w + size_t(k) * params.g;
+  const u32 places = HAS_S ? params.a / params.channels : 1u;
+  const size_t frequency = HAS_S ? (size_t(line) * RADIX * m + i) * places + q / params.channels : size_t(0);
+  const float* factors = HAS_S ? s + 2u * (size_t(head / params.per % params.r) * params.f + frequency) : nullptr;
+  const u32 y_column = params.y_from + q;
+  const u32 y_left = params.e - min(params.e, y_column);
+  float* to = y + head * y_rows * params.e
+    + word_at(y_rows, size_t(line) * params.l + number, params.e, params.y_block, Y_BLOCKED, y_column);
+
+  transform<RADIX>(
+    [&](u32 j) {
+      Complex z = Complex();
+      if (size_t(i) + size_t(j) * m < params.n) { z = loaded(from + j * x_step, x_left, Complex()); }
+      if (INVERSE != 0u) { z = swapped(z); }
+      return j > 0u && params.t > 1u ? times(z, power_of(row, j)) : z;
+    },
+    [&](u32 j, Complex z) {
+      const float* factor = factors + 2u * size_t(j) * m * places;
+      return swapped(times(z, make_float2(factor[0], factor[1])));
+    },
+    [&](u32 j, Complex z) {
+      Complex scaled = params.scale * z;
       if (INVERSE != 0u || HAS_S) { scaled = swapped(scaled); }
       if (size_t(number) + size_t(j) * apart < params.l) { store(to + j * y_step, y_left, scaled); }
-    }
-  }
+    });
 }

@@ -6,6 +6,8 @@
 // registers. Keys come in tiles of KEYS tokens, those of the global tokens and then those between the first and the last key that any row
 // of the block sees; tiles in between that lie outside every row's support are passed over. Products are summed over slices of FEATURES
 // features, so any number of features fits. Where WHOLE, values are read by fours.
+// Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
+constexpr u32 RESIDENT = 3u;
 constexpr u32 ROWS = 64u;
 constexpr u32 COLUMNS = 64u;
 constexpr u32 KEYS = 32u;
@@ -49,7 +51,7 @@ __device__ inline bool tile_is_seen(const Grid& grid, const Seen& seen, u32 n, u
 
 __device__ inline float& part_of(float4& x, u32 i) { return i == 0u ? x.x : i == 1u ? x.y : i == 2u ? x.z : x.w; }
 
-extern "C" __global__ void __launch_bounds__(THREADS) relative_attention(
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) relative_attention(
     Params params, const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ v,
     const float* __restrict__ table, const u8* __restrict__ key_mask, const u8* __restrict__ query_mask,
     const u32* __restrict__ segment, float* __restrict__ out) {
@@ -215,11 +217,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) relative_attention(
     float* to = out + (size_t(head) * n + row) * params.p;
     const bool divided = params.p == params.e;
     const bool zero = !asked || (divided && total == 0.0f);
+    // One division for a row; powers of two keep the reciprocal of tiny and huge sums a number.
+    const float scale = total < 1e-30f ? 1.152921504606847e18f : total > 1e30f ? 8.673617379884035e-19f : 1.0f;
+    const float reciprocal = divided ? 1.0f / (total * scale) : 1.0f;
 #pragma unroll
     for (u32 c = 0u; c < 8u; c++) {
       const u32 column = column0 + c / 4u * 32u + 4u * tx + c % 4u;
       const float sum = part_of(sums[i][c / 4u], c % 4u);
-      if (column < params.e) { to[column] = zero ? 0.0f : divided ? sum / total : sum; }
+      if (column < params.e) { to[column] = zero ? 0.0f : divided ? sum * scale * reciprocal : sum; }
     }
     if (!divided && column0 == 0u && tx == 0u) { to[params.e] = asked ? total : 0.0f; }
   }

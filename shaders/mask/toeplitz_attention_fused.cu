@@ -7,6 +7,8 @@
 // Forward passes decimate in frequency: they leave the digits of an axis reversed, where the passes back, which decimate in time, want
 // them. No pass moves a number, so one barrier parts two passes, and none is needed between two features: the last pass reads what the
 // same thread writes in the first. An inverse transform is a forward one between two exchanges of the parts.
+// Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
+constexpr u32 RESIDENT = 256u / THREADS;
 constexpr u32 NONE = 0xffffffffu;
 
 // Butterflies of 1 << BITS numbers that lie 1 << LO places apart along an axis.
@@ -40,8 +42,6 @@ constexpr u32 HELD = First::ROUNDS * First::HALF;
 constexpr u32 FACTORS = Last::ROUNDS * Last::COUNT;
 
 struct Token {
-  u32 number; // NONE: padding
-  bool kept;
   float4 keys, queries; // four features
   float2 values, sums;
 };
@@ -240,7 +240,18 @@ __device__ inline float4 features_of(const float* row, u32 l, u32 end) {
                      l + 3u < end ? row[l + 3u] : 0.0f);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) toeplitz_attention_fused(
+// Which token the thread's number `i` is, NONE where it is padding: made anew where it is wanted, because registers are short.
+__device__ inline u32 number_of(u32 i) {
+  const u32 butterfly = threadIdx.x + i / First::HALF * THREADS;
+  const u32 place = first_place<First>(butterfly) + (i % First::HALF << First::LO);
+  const u32 at1 = coordinate(place, 1u), at2 = coordinate(place, 2u), at3 = coordinate(place, 3u);
+  const bool exists = butterfly < First::BUTTERFLIES && at1 < N1 && at2 < N2 && at3 < N3;
+  return exists ? (at1 * N2 + at2) * N3 + at3 : NONE;
+}
+
+__device__ inline bool is_kept(u32 token, const u8* kept) { return token != NONE && (!HAS_KEY_MASK || kept[token] != 0u); }
+
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) toeplitz_attention_fused(
     Params params, const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ v,
     const float* __restrict__ spectrum, const float* __restrict__ roots, const u8* __restrict__ key_mask,
     float* __restrict__ out) {
@@ -273,16 +284,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) toeplitz_attention_fused(
   if (HAS_KEY_MASK) { kept += size_t(head / params.h) * params.key_mask_b + size_t(head % params.h) * params.key_mask_h; }
 #pragma unroll
   for (u32 i = 0u; i < HELD; i++) {
-    const u32 number = threadIdx.x + i / First::HALF * THREADS;
-    const u32 place = first_place<First>(number) + (i % First::HALF << First::LO);
-    const u32 at1 = coordinate(place, 1u), at2 = coordinate(place, 2u), at3 = coordinate(place, 3u);
-    const bool exists = number < First::BUTTERFLIES && at1 < N1 && at2 < N2 && at3 < N3;
+    const u32 number = number_of(i);
     Token& token = tokens[i];
-    token.number = exists ? (at1 * N2 + at2) * N3 + at3 : NONE;
-    token.kept = exists && (!HAS_KEY_MASK || kept[token.number] != 0u);
     token.values = token.sums = float2();
-    if (token.kept && !ones) {
-      const float* row = v + (size_t(head) * n + token.number) * params.e + column;
+    if (is_kept(number, kept) && !ones) {
+      const float* row = v + (size_t(head) * n + number) * params.e + column;
       token.values = make_float2(row[0], column + 1u < params.e ? row[1] : 0.0f);
     }
   }
@@ -292,10 +298,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) toeplitz_attention_fused(
   for (u32 l = slice * per_slice; l < end; l += 4u) {
 #pragma unroll
     for (u32 i = 0u; i < HELD; i++) {
-      Token& token = tokens[i];
-      const size_t row = (size_t(head) * n + token.number) * params.r;
-      token.keys = token.kept ? features_of(k + row, l, end) : float4();
-      token.queries = token.number != NONE ? features_of(q + row, l, end) : float4();
+      const u32 number = number_of(i);
+      const size_t row = (size_t(head) * n + number) * params.r;
+      tokens[i].keys = is_kept(number, kept) ? features_of(k + row, l, end) : float4();
+      tokens[i].queries = number != NONE ? features_of(q + row, l, end) : float4();
     }
     const u32 left = min(4u, end - l);
     for (u32 c = 0u; c < left; c += ones ? 2u : 1u) {
@@ -315,8 +321,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) toeplitz_attention_fused(
 
 #pragma unroll
   for (u32 i = 0u; i < HELD; i++) {
-    if (tokens[i].number != NONE) {
-      float* to = out + (size_t(line) * n + tokens[i].number) * params.w;
+    const u32 number = number_of(i);
+    if (number != NONE) {
+      float* to = out + (size_t(line) * n + number) * params.w;
       if (ones) {
         to[params.e] = tokens[i].sums.x;
       } else {

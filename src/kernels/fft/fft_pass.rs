@@ -296,15 +296,31 @@ const fn plain<const R: u32>(name: &'static str) -> Variant {
     }
 }
 
-/// For rows of any width.
-const IN_CUDA: cuda::Source = cuda::Source {
-    constants: |_| vec![("WHOLE", Constant::Bool(false))],
-    ..cuda_source!("fft/fft_pass.cu", 128, |d, params| {
-        let per_line = u64::from(butterflies(d, Params::from_bytes(params).radix));
-        d.batches() * (u64::from(d.size("o")) * per_line * u64::from(quads(d))).div_ceil(128)
-    })
-    .with(COMPLEX)
-};
+/// For rows of any width, in blocks of `T` threads.
+const fn in_cuda<const T: u32>(name: &'static str, suits: fn(&Dims, &[u8]) -> bool) -> cuda::Source {
+    cuda::Source {
+        name,
+        constants: |_| vec![("WHOLE", Constant::Bool(false))],
+        suits,
+        ..cuda_source!("fft/fft_pass.cu", T, |d, params| {
+            let radix = Params::from_bytes(params).radix;
+            // A thread has two lines, or one where a line fills it.
+            let parts = u64::from(quads(d)) * if radix <= 8 { 1 } else { 2 };
+            d.batches() * (u64::from(d.size("o")) * u64::from(butterflies(d, radix)) * parts).div_ceil(T.into())
+        })
+        .with(COMPLEX)
+    }
+}
+
+/// The same for rows of whole `float4`s.
+const fn vec4_in_cuda(source: cuda::Source) -> cuda::Source {
+    cuda::Source { vec4: &["x", "w", "y"], constants: |_| vec![("WHOLE", Constant::Bool(true))], ..source }
+}
+
+/// Whether a thread holds a butterfly in registers; others wait in 32 KiB of shared memory.
+fn is_narrow(params: &[u8]) -> bool {
+    Params::from_bytes(params).radix <= 16
+}
 
 fn check(d: &Dims, params: &[u8]) -> std::result::Result<(), String> {
     let p = Params::from_bytes(params);
@@ -464,14 +480,10 @@ pub static SPEC: KernelSpec = KernelSpec {
         plain::<32>("plain32"),
     ]),
     cuda: OnCuda::Source(&[
-        cuda::Source {
-            name: "vec4",
-            vec4: &["x", "w", "y"],
-            constants: |_| vec![("WHOLE", Constant::Bool(true))],
-            suits: whole,
-            ..IN_CUDA
-        },
-        IN_CUDA,
+        vec4_in_cuda(in_cuda::<128>("vec4", |d, p| is_narrow(p) && whole(d, p))),
+        in_cuda::<128>("plain", |_, p| is_narrow(p)),
+        vec4_in_cuda(in_cuda::<64>("wide_vec4", whole)),
+        in_cuda::<64>("wide", |_, _| true),
     ]),
     reference: reference!(reference),
     window: |_, params| if Params::from_bytes(params).blocked == 0 { vec![("o", 1)] } else { Vec::new() },

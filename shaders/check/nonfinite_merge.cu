@@ -1,5 +1,5 @@
-// Sum of the counts and first place over all parts of a list, in one block: parts [parts, 2], out [2]. A part has `rows` numbers, and
-// its place counts from its begin.
+// Sum of the counts and first place over all parts of a list, in one block: parts [parts, 2], out [2]. A part has `rows` numbers,
+// and its place counts from its begin.
 extern "C" __global__ void __launch_bounds__(THREADS) nonfinite_merge(
     Params params, const u32* __restrict__ parts, u32* __restrict__ out) {
   __shared__ u32 count, first;

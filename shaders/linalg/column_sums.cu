@@ -1,6 +1,6 @@
-// out[chunk, c] = sum over the chunk's rows of weight[i] (x[i, c] - shift[c])^POWER: x [b, h, n, m], shift [b, h, m], weight [b, h, n],
-// out [b, h, c, m]; a row of weight 0 may hold anything. A block takes 32 columns of a chunk: a row's words by the lanes of a warp, every
-// WARPS-th row by the same warp.
+// out[chunk, c] = sum over the chunk's rows of weight[i] (x[i, c] - shift[c])^POWER: x [b, h, n, m], shift [b, h, m], weight [b,
+// h, n], out [b, h, c, m]; a row of weight 0 may hold anything. A block takes 32 columns of a chunk: a row's words by the lanes
+// of a warp, every WARPS-th row by the same warp.
 constexpr u32 WARPS = THREADS / WARP;
 
 extern "C" __global__ void __launch_bounds__(THREADS) column_sums(

@@ -1,7 +1,7 @@
-// out[chunk] = sum over the chunk's rows i of a_i w_i^T: a [b, h, n, m], w [b, h, n, p], out [b, h, c, m, p]. A block makes a tile of
-// TILE_M x TILE_P: each thread holds 8 x 8 sums in registers, which read sixteen words of shared memory for 64 multiply-adds, and as many
-// threads as are left over take other rows, every SLICES-th; their sums meet in a fixed order at the end. Statistics are small and their
-// chunks few, so it is these slices that fill the card.
+// out[chunk] = sum over the chunk's rows i of a_i w_i^T: a [b, h, n, m], w [b, h, n, p], out [b, h, c, m, p]. A block makes a
+// tile of TILE_M x TILE_P: each thread holds 8 x 8 sums in registers, which read sixteen words of shared memory for 64
+// multiply-adds, and as many threads as are left over take other rows, every SLICES-th; their sums meet in a fixed order at the
+// end. Statistics are small and their chunks few, so it is these slices that fill the card.
 constexpr u32 ROW_PAIRS = TILE_M / 8u;
 constexpr u32 COL_PAIRS = TILE_P / 8u;
 constexpr u32 POSITIONS = ROW_PAIRS * COL_PAIRS;

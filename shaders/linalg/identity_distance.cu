@@ -1,5 +1,5 @@
-// out[head] = Frobenius norm of I - P over the leading `size` rows and columns of p [b, h, m, m]; out [b, h, 1]. One block per matrix; a
-// row's words by the lanes of a warp.
+// out[head] = Frobenius norm of I - P over the leading `size` rows and columns of p [b, h, m, m]; out [b, h, 1]. One block per
+// matrix; a row's words by the lanes of a warp.
 extern "C" __global__ void __launch_bounds__(THREADS) identity_distance(
     Params params, const float* __restrict__ p, float* __restrict__ out) {
   const float* const matrix = p + size_t(blockIdx.x) * params.m * params.m;

@@ -1,11 +1,13 @@
-// Takes the first iterate where its residual is at most 1e-2, else the second where its own is, else the first with a code that says so.
-// first, second [b, h, s, s], of which the leading m x m counts; residuals [b, h, 1]; bound [b, h, 2]; x [b, h, m, m]; status [b, h, 4]:
-// residual, bound, and the code 0, 2 or 3. Four words per thread; the first thread of a matrix writes its status.
+// Takes the first iterate where its residual is at most 1e-2, else the second where its own is, else the first with a code that
+// says so. first, second [b, h, s, s], of which the leading m x m counts; residuals [b, h, 1]; bound [b, h, 2]; x [b, h, m, m];
+// status [b, h, 4]: residual, bound, and the code 0, 2 or 3. Four words per thread; the first thread of a matrix writes its
+// status.
 constexpr u32 EACH = 4u;
 
 extern "C" __global__ void __launch_bounds__(THREADS) inverse_choice(
     Params params, const float* __restrict__ first, const float* __restrict__ first_residual, const float* __restrict__ second,
-    const float* __restrict__ second_residual, const float* __restrict__ bound, float* __restrict__ x, float* __restrict__ status) {
+    const float* __restrict__ second_residual, const float* __restrict__ bound, float* __restrict__ x,
+    float* __restrict__ status) {
   const Stretch stretch = stretch_of_block(params.m, params.m, EACH * THREADS);
   const u32 head = stretch.head;
   const float one = first_residual[head];

@@ -1,9 +1,10 @@
-// Accepts an iterate whose residual |I - A X|_F is at most 1e-2, and otherwise inverts A by Cholesky, in place in the output; where a pivot
-// is not positive or the result is no better, once more with ten times epsilon on the diagonal. a, x [b, h, m, m]; iterate
-// [b, h, s, s], of which the leading part counts; residual [b, h, 1]; bound [b, h, 2]; status [b, h, 4]: residual, bound, and the code 0
-// iterate, 1 inverse, 2 inverse of the shifted matrix, 3 nothing acceptable, and the iterate kept.
+// Accepts an iterate whose residual |I - A X|_F is at most 1e-2, and otherwise inverts A by Cholesky, in place in the output;
+// where a pivot is not positive or the result is no better, once more with ten times epsilon on the diagonal. a, x [b, h, m, m];
+// iterate [b, h, s, s], of which the leading part counts; residual [b, h, 1]; bound [b, h, 2]; status [b, h, 4]: residual, bound,
+// and the code 0 iterate, 1 inverse, 2 inverse of the shifted matrix, 3 nothing acceptable, and the iterate kept.
 //
-// One block per matrix. As a rule it only copies; what it does where it is needed is right before it is quick: rows by the lanes of a warp.
+// One block per matrix. As a rule it only copies; what it does where it is needed is right before it is quick: rows by the lanes
+// of a warp.
 constexpr u32 WARPS = THREADS / WARP;
 
 // NaN is neither.

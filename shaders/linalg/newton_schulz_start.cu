@@ -1,7 +1,7 @@
-// The start of a Newton-Schulz iteration of a [b, h, m, m], one block per matrix: the largest sum u of magnitudes of a row and the steps that
-// follow (bound [b, h, 2]), the start that MODE asks for (x0 [b, h, s, s]), and A with rows and columns of zeros appended where the
-// products want another side (a_padded, like x0). Coefficients are each matrix's own: a maximum over the batch would let one hard head
-// slow or spoil the others.
+// The start of a Newton-Schulz iteration of a [b, h, m, m], one block per matrix: the largest sum u of magnitudes of a row and
+// the steps that follow (bound [b, h, 2]), the start that MODE asks for (x0 [b, h, s, s]), and A with rows and columns of zeros
+// appended where the products want another side (a_padded, like x0). Coefficients are each matrix's own: a maximum over the batch
+// would let one hard head slow or spoil the others.
 extern "C" __global__ void __launch_bounds__(THREADS) newton_schulz_start(
     Params params, const float* __restrict__ a, float* __restrict__ a_padded, float* __restrict__ x0, float* __restrict__ bound) {
   constexpr bool TRANSPOSED = MODE == 3u || MODE == 4u;

@@ -1,13 +1,13 @@
-// The scaled Newton-Schulz iteration of one small matrix in one block: a, x [b, h, m, m], symmetric; residual [b, h, 1]: the Frobenius norm
-// of I - A X, if asked for; bound [b, h, 2]: u, the largest sum of magnitudes of a row, and the steps taken. X <- c (2 X - X (A X)) with c
-// from u and epsilon.
+// The scaled Newton-Schulz iteration of one small matrix in one block: a, x [b, h, m, m], symmetric; residual [b, h, 1]: the
+// Frobenius norm of I - A X, if asked for; bound [b, h, 2]: u, the largest sum of magnitudes of a row, and the steps taken. X <-
+// c (2 X - X (A X)) with c from u and epsilon.
 //
-// X is whole in shared memory, in rows of SIDE words, zero beyond M; beside it A where it fits (A_SHARED; otherwise it comes through
-// the nearest cache) and PANEL rows of Y = A X at a time. The next X is in registers, a 4 x 4 tile per thread.
+// X is whole in shared memory, in rows of SIDE words, zero beyond M; beside it A where it fits (A_SHARED; otherwise it comes
+// through the nearest cache) and PANEL rows of Y = A X at a time. The next X is in registers, a 4 x 4 tile per thread.
 //
-// X is symmetric in exact arithmetic, yet half of it is not enough: its rounding errors are large on one side only, and made symmetric
-// they meet in the next step's product and grow (at condition 1.6e3 the residual rises from 3e-4 to 1.6e-2, at 5e4 the iteration
-// diverges).
+// X is symmetric in exact arithmetic, yet half of it is not enough: its rounding errors are large on one side only, and made
+// symmetric they meet in the next step's product and grow (at condition 1.6e3 the residual rises from 3e-4 to 1.6e-2, at 5e4 the
+// iteration diverges).
 constexpr u32 QUADS = SIDE / 4u; // groups of four rows, or of four columns
 constexpr u32 TILES = QUADS * QUADS;
 constexpr u32 WARPS = THREADS / WARP;
@@ -27,7 +27,8 @@ __device__ inline Tile tile_of_ax(
     } else {
       const float* const line = a + k * M;
       const u32 i = 4u * row_quad;
-      column = make_float4(line[i], i + 1u < M ? line[i + 1u] : 0.0f, i + 2u < M ? line[i + 2u] : 0.0f, i + 3u < M ? line[i + 3u] : 0.0f);
+      column = make_float4(
+          line[i], i + 1u < M ? line[i + 1u] : 0.0f, i + 2u < M ? line[i + 2u] : 0.0f, i + 3u < M ? line[i + 3u] : 0.0f);
     }
     const float4 line = whole_x[k * QUADS + quad];
     add_scaled(y.rows[0], column.x, line);

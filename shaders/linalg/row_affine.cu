@@ -1,6 +1,6 @@
-// out[i, c] = (x[i, c] - shift[c]) scale[i] where row i is kept, 0 elsewhere (selected, not multiplied: masked rows may hold anything).
-// x, out [b, h, n, m]; shift [b, h, m]; scale, keep [b, h, n]. Four items per thread, THREADS apart; an item is a word, or a vector where
-// rows are whole ones.
+// out[i, c] = (x[i, c] - shift[c]) scale[i] where row i is kept, 0 elsewhere (selected, not multiplied: masked rows may hold
+// anything). x, out [b, h, n, m]; shift [b, h, m]; scale, keep [b, h, n]. Four items per thread, THREADS apart; an item is a
+// word, or a vector where rows are whole ones.
 typedef Words<VECTORS>::Type Item;
 constexpr u32 EACH = 4u;
 
@@ -14,7 +14,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) row_affine(
   const Item* const from = reinterpret_cast<const Item*>(x) + head * items;
   Item* const to = reinterpret_cast<Item*>(out) + head * items;
   const Item* const shifts = reinterpret_cast<const Item*>(shift) + size_t(head) * cols;
-  const u8* const kept = keep + (HAS_KEEP ? size_t(head / params.h) * params.keep_b + size_t(head % params.h) * params.keep_h : 0u);
+  const u8* const kept =
+      keep + (HAS_KEEP ? size_t(head / params.h) * params.keep_b + size_t(head % params.h) * params.keep_h : 0u);
 #pragma unroll
   for (u32 k = 0u; k < EACH; k++) {
     const u32 i = k * THREADS + threadIdx.x;

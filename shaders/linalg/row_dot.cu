@@ -1,5 +1,5 @@
-// out[i] = sum over c of x[i, c] y[i, c] (y = 1 where it is left out), or 1 / sqrt(max(that, 0) + offset): x, y [b, h, n, m], out [b, h, n].
-// LANES neighbouring threads take a row: a warp's share of memory is one piece also where rows are short.
+// out[i] = sum over c of x[i, c] y[i, c] (y = 1 where it is left out), or 1 / sqrt(max(that, 0) + offset): x, y [b, h, n, m], out
+// [b, h, n]. LANES neighbouring threads take a row: a warp's share of memory is one piece also where rows are short.
 extern "C" __global__ void __launch_bounds__(THREADS) row_dot(
     Params params, const float* __restrict__ x, const float* __restrict__ y, float* __restrict__ out) {
   constexpr u32 ROWS = THREADS / LANES;

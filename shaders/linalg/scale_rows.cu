@@ -1,5 +1,5 @@
-// Every row times a number of its own, s or 1 / sqrt(max(s, 0) + epsilon): x, out [b, h, r, c], s [b, h, r, w], of which one column counts.
-// Four items per thread, THREADS apart; an item is a word, or a vector where rows are whole ones.
+// Every row times a number of its own, s or 1 / sqrt(max(s, 0) + epsilon): x, out [b, h, r, c], s [b, h, r, w], of which one
+// column counts. Four items per thread, THREADS apart; an item is a word, or a vector where rows are whole ones.
 typedef Words<VECTORS>::Type Item;
 constexpr u32 EACH = 4u;
 

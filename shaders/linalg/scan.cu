@@ -1,5 +1,6 @@
-// out[row, i] = x[row, 0] + ... + x[row, i]; x, out [b, h, n]. One block per row walks it in pieces of four numbers per thread: sums within
-// threads, then within warps, then over warps, and the piece's total is carried to the next. The next piece is fetched meanwhile.
+// out[row, i] = x[row, 0] + ... + x[row, i]; x, out [b, h, n]. One block per row walks it in pieces of four numbers per thread:
+// sums within threads, then within warps, then over warps, and the piece's total is carried to the next. The next piece is
+// fetched meanwhile.
 constexpr u32 WARPS = THREADS / WARP;
 constexpr u32 PIECE = 4u * THREADS;
 

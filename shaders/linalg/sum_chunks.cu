@@ -1,5 +1,5 @@
-// out[c] = alpha factor sum over chunks of x[chunk, c], in the order of the chunks: x [b, h, c, m], factor [b, h, 1], out [b, h, m]. One
-// thread per column.
+// out[c] = alpha factor sum over chunks of x[chunk, c], in the order of the chunks: x [b, h, c, m], factor [b, h, 1], out [b, h,
+// m]. One thread per column.
 extern "C" __global__ void __launch_bounds__(THREADS) sum_chunks(
     Params params, const float* __restrict__ x, const float* __restrict__ factor, float* __restrict__ out) {
   const u32 blocks = divided_up(params.m, THREADS);

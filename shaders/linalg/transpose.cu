@@ -1,5 +1,5 @@
-// out[j, i] = x[i, j]: x [b, h, n, m], out [b, h, m, n]. One block per 32 x 32 tile: rows are read and written along memory, and the
-// corner is turned in shared memory, whose rows have a word of padding so that a column does not meet one bank.
+// out[j, i] = x[i, j]: x [b, h, n, m], out [b, h, m, n]. One block per 32 x 32 tile: rows are read and written along memory, and
+// the corner is turned in shared memory, whose rows have a word of padding so that a column does not meet one bank.
 constexpr u32 TILE = 32u;
 constexpr u32 LINES = THREADS / TILE;
 

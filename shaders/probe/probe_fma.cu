@@ -1,5 +1,5 @@
-// Ten independent chains of multiply-adds for each number, sixteen steps a round; a thread takes PLACES numbers that lie THREADS apart:
-// one, whose chains hide each other's latency, or six, as many sums as the tiles of products have. x, out [b, h, n].
+// Ten independent chains of multiply-adds for each number, sixteen steps a round; a thread takes PLACES numbers that lie THREADS
+// apart: one, whose chains hide each other's latency, or six, as many sums as the tiles of products have. x, out [b, h, n].
 constexpr u32 CHAINS = 10u;
 
 extern "C" __global__ void __launch_bounds__(THREADS) probe_fma(

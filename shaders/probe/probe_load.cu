@@ -1,5 +1,5 @@
-// A thread walks over TEXELS texels of four words from its own number on, and adds up what it reads: x [b, h, m], out [b, h, n]. They
-// come from the nearest cache, as vectors or as words that lie TEXELS apart, or, STAGED, from shared memory, as words.
+// A thread walks over TEXELS texels of four words from its own number on, and adds up what it reads: x [b, h, m], out [b, h, n].
+// They come from the nearest cache, as vectors or as words that lie TEXELS apart, or, STAGED, from shared memory, as words.
 __device__ inline float4 texel(const float* __restrict__ words, u32 at) {
   if (VECTORS) { return reinterpret_cast<const float4*>(words)[at]; }
   return make_float4(words[at], words[at + TEXELS], words[at + 2u * TEXELS], words[at + 3u * TEXELS]);

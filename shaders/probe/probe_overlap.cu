@@ -1,4 +1,5 @@
-// Ten chains of multiply-adds, whose addends are one texel of four words a round: seven steps of each. x [b, h, m], out [b, h, n].
+// Ten chains of multiply-adds, whose addends are one texel of four words a round: seven steps of each. x [b, h, m], out [b, h,
+// n].
 constexpr u32 CHAINS = 10u;
 
 __device__ inline float4 texel(const float* __restrict__ words, u32 at) {

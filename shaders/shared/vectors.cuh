@@ -1,5 +1,5 @@
-// Numbers one by one or four at a time: a source that does the same to every word is written once for both. `Words<true>::Type` is
-// what a thread moves where rows are whole fours.
+// Numbers one by one or four at a time: a source that does the same to every word is written once for both. `Words<true>::Type`
+// is what a thread moves where rows are whole fours.
 template <bool FOUR> struct Words { typedef float Type; };
 template <> struct Words<true> { typedef float4 Type; };
 

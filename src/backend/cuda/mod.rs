@@ -3,6 +3,7 @@
 //! Both run the same schedule: a step is a launch of a source, or a call of a library. Which source, with how many blocks and which
 //! bytes of parameters, is [`plan`]'s business and needs no device.
 
+pub mod driver;
 pub mod host;
 mod plan;
 

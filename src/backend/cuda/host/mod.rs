@@ -2,7 +2,7 @@
 //!
 //! It tells whether a source computes what its kernel promises, on any machine; it says nothing about speed. Threads run one after
 //! another, forwards, and backwards where asked: a result that depends on that misses a barrier. Memory that nobody has written holds
-//! NaN, and guards around every tensor find what writes beside it. Libraries are stood in for by the kernel's own naive f32 reference.
+//! NaN, and guards around every tensor find what writes beside it. Libraries are stood in for by the kernel's own f64 reference, rounded.
 
 mod compiler;
 mod memory;

@@ -68,7 +68,7 @@ impl HostProgram {
         }
     }
 
-    /// In place of a library: the kernel's naive f32 reference, without what follows the library.
+    /// In place of a library: the kernel's f64 reference, rounded, without what follows the library.
     fn stand_in(&mut self, step: &Step, library: Library) -> Result<()> {
         let mut params = step.params.clone();
         let mut undo = 1.0;
@@ -80,7 +80,7 @@ impl HostProgram {
             Library::Fft => {
                 let p = fft::Params::from_bytes(&params);
                 let length = if p.length == 0 { step.dims.size("l") } else { p.length };
-                undo = if p.inverse != 0 { length as f32 } else { 1.0 };
+                undo = if p.inverse != 0 { f64::from(length) } else { 1.0 };
             }
         }
         let after = |port: &str| matches!(port, "residual" | "bias") && library == Library::Gemm;
@@ -94,8 +94,8 @@ impl HostProgram {
             });
         }
         let shapes = step.args.iter().map(|arg| arg.map(|t| t.shape())).collect();
-        let mut args = HostArgs::<f32>::new(step.kernel, step.dims.clone(), params, ports, shapes);
-        (step.kernel.reference.f32)(&mut args)?;
+        let mut args = HostArgs::<f64>::new(step.kernel, step.dims.clone(), params, ports, shapes);
+        (step.kernel.reference.f64)(&mut args)?;
         for (value, target) in args.into_outputs()?.into_iter().zip(&step.args) {
             if let (Some(mut value), Some(target)) = (value, target) {
                 if let Buffer::Real(numbers) = &mut value {

@@ -330,7 +330,7 @@ impl HostTensor {
     }
 
     /// The inverse of [`Self::device_bytes`].
-    #[cfg(feature = "wgpu")]
+    #[cfg(any(feature = "wgpu", feature = "cuda"))]
     pub(crate) fn from_device_bytes(shape: Shape, dtype: DType, bytes: &[u8]) -> Result<Self> {
         let words = || bytes.chunks_exact(4).map(|c| [c[0], c[1], c[2], c[3]]);
         let data = match dtype {

@@ -510,7 +510,7 @@ fn what_does_not_exist_or_cannot_be_written_is_refused_in_one_line() {
         (&["matmul", "--case", "sqare_512"], "square_512"),
         (&["matmul", "--variant", "tile46"], "tile64"),
         (&["matmul", "--device", "no_such"], "no_such"),
-        (&["matmul", "--backend", "cuda"], "no CUDA backend yet"),
+        (&["matmul", "--backend", "cuda"], "reached through vulkan"),
         (&["matmul", "--export", &nowhere], "there is no folder"),
         (&["matmul", "--export", &text], ".json, .csv, .html or .md"),
         (&["matmul", "--tokens", "64"], "--n"),

@@ -1,7 +1,7 @@
 //! Choosing a device by what a person asked for: `auto`, `cpu`, an index, a name, or a wgpu backend.
 
 use super::cpu::CpuBackend;
-use super::{Backend, DeviceInfo, Listener, Tuning};
+use super::{Backend, DeviceInfo, Listener, Tuning, cuda};
 use crate::error::{Error, Result};
 use crate::words::{counted, plural};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub fn choose(list: &[DeviceInfo], asked: &str) -> Result<(usize, Option<String>
     if asked.trim().is_empty() {
         // Part of every name.
         return Err(none(format!(
-            "this names none; use auto, cpu, or the index or name of one of [{}]",
+            "this names none; use auto, cpu, cuda:0, or the index or name of one of [{}]",
             known()
         )));
     }
@@ -110,28 +110,25 @@ pub fn list() -> Vec<DeviceInfo> {
 }
 
 /// Names of backends that can be asked for; `cpu` is the reference.
-const BACKENDS: [&str; 5] = ["vulkan", "dx12", "metal", "gl", "cpu"];
+const BACKENDS: [&str; 6] = ["vulkan", "dx12", "metal", "gl", "cuda", "cpu"];
 
-/// Several devices for one run, as [`open`] wants to be asked: `auto`, `cpu`, or places in `list`. Each once, in the order asked for.
+/// Several devices for one run, as [`open`] wants to be asked: `auto`, `cpu`, `cuda:0`, or places in `list`. Each once, in the order asked for.
 ///
 /// `asked` holds words as [`open`] takes them, and `all` for every adapter; `backends`, if any, keeps only devices of these. Without
 /// `asked`, backends stand for all their devices, and nothing at all for `auto`.
 ///
-/// Errors: [`Error::NoDevice`] for what there is not, and for CUDA, which is not built yet.
+/// Errors: [`Error::NoDevice`] for what there is not, with the reason where CUDA is missing.
 pub fn select(list: &[DeviceInfo], asked: &[String], backends: &[String]) -> Result<Vec<String>> {
     let none = |asked: &str, reason: String| Error::NoDevice { asked: asked.into(), reason };
     let backends: Vec<String> = backends.iter().map(|b| b.to_lowercase()).collect();
     for backend in &backends {
-        if backend == "cuda" {
-            let reason = "this version has no CUDA backend yet; an NVIDIA card is reached through vulkan";
-            return Err(none("cuda", reason.into()));
-        }
         if !BACKENDS.contains(&backend.as_str()) {
             return Err(none(backend, format!("the backends are [{}]", BACKENDS.join(", "))));
         }
     }
     let kept = |place: &str| {
-        let backend = place.parse::<usize>().map_or("cpu", |i| list[i].backend.as_str());
+        let other = if cuda::is_asked(place) { "cuda" } else { "cpu" };
+        let backend = place.parse::<usize>().map_or(other, |i| list[i].backend.as_str());
         backends.is_empty() || backends.iter().any(|b| b == backend)
     };
     let mut places: Vec<String> = Vec::new();
@@ -142,7 +139,15 @@ pub fn select(list: &[DeviceInfo], asked: &[String], backends: &[String]) -> Res
     };
     let every = (0..list.len()).map(|i| i.to_string());
     if asked.is_empty() && !backends.is_empty() {
-        every.chain(["cpu".to_string()]).filter(|p| kept(p)).for_each(add);
+        let cards = if backends.iter().any(|b| b == "cuda") {
+            let cards = cuda::cards().map_err(|reason| {
+                none("cuda", format!("{reason}; an NVIDIA card is also reached through vulkan"))
+            })?;
+            (0..cards.len()).map(|i| format!("cuda:{i}")).collect()
+        } else {
+            Vec::new()
+        };
+        every.chain(cards).chain(["cpu".to_string()]).filter(|p| kept(p)).for_each(add);
     } else {
         for word in asked.iter().map(|w| w.trim().to_lowercase()) {
             match word.as_str() {
@@ -150,6 +155,7 @@ pub fn select(list: &[DeviceInfo], asked: &[String], backends: &[String]) -> Res
                 "auto" if backends.is_empty() => add(word),
                 // The best of the list, whose backend is known before it is opened.
                 "auto" => every.clone().find(|p| kept(p)).into_iter().for_each(&mut add),
+                _ if cuda::is_asked(&word) => Some(word).filter(|p| kept(p)).into_iter().for_each(&mut add),
                 "cpu" => Some(word).filter(|p| kept(p)).into_iter().for_each(&mut add),
                 _ => {
                     let place = choose(list, &word)?.0.to_string();
@@ -190,7 +196,9 @@ pub fn open(asked: &str) -> Result<Opened> {
 pub fn open_tuned(asked: &str, tuning: Tuning, listener: Option<Arc<dyn Listener>>) -> Result<Opened> {
     match asked.to_lowercase().as_str() {
         "cpu" => Ok(Opened { backend: Box::new(CpuBackend), index: None, notices: Vec::new() }),
-        "cuda" => Err(Error::NotBuilt { feature: "cuda" }),
+        word if cuda::is_asked(word) => {
+            Ok(Opened { backend: cuda::open(word)?, index: None, notices: Vec::new() })
+        }
         "auto" => Ok(auto(tuning, listener)),
         _ => by_name(asked, tuning, listener),
     }
@@ -321,7 +329,7 @@ mod tests {
             (&["0", " "], &[], "this names none; use auto"),
             (&["all"], &["metal"], "no such adapter of metal"),
             (&[], &["opencl"], "the backends are [vulkan"),
-            (&[], &["cuda"], "no CUDA backend yet"),
+            (&[], &["cuda"], "reached through vulkan"),
         ] {
             let error = selected(asked, backends).expect_err("there is no such").to_string();
             assert!(error.contains(told), "{asked:?} {backends:?}: {error}");

@@ -2,7 +2,14 @@
 //!
 //! A backend that this build lacks is a value that answers with [`Error::NotBuilt`], so that callers carry no `cfg`.
 
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+pub(crate) mod cache;
 pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
+#[cfg(not(feature = "cuda"))]
+#[path = "cuda_absent.rs"]
+pub mod cuda;
 pub mod device;
 pub mod recording;
 mod tuning;

@@ -323,11 +323,7 @@ impl Probes<'_> {
     ) -> Result<Option<Measured>> {
         let Some(case) = spec.cases.iter().find(|c| c.bench) else { return Ok(None) };
         let at: String = sizes.iter().map(|(name, size)| format!(" {name} = {size}")).collect();
-        (self.progress)(&format!(
-            "{}{}{at}",
-            spec.name,
-            path.map_or(String::new(), |p| format!("/{p}"))
-        ));
+        (self.progress)(&format!("{}{}{at}", spec.name, path.map_or(String::new(), |p| format!("/{p}"))));
         let mut dims = Dims::of(case.dims);
         sizes.iter().for_each(|(name, size)| dims.set(name, *size));
         let concrete = Concrete::with_dims(spec, case, dims)?;

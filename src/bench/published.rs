@@ -530,7 +530,8 @@ fn roof(at: &At<'_>, key: &str) -> Result<Roof> {
 
 /// A size and the speed there; `None` where the size is unknown.
 fn rung_of(at: &At<'_>) -> Result<Option<(f64, Roof)>> {
-    let roof = Roof { per_second: at.any_number("per_second")?, per_cpu_second: at.any_number("per_cpu_second")? };
+    let roof =
+        Roof { per_second: at.any_number("per_second")?, per_cpu_second: at.any_number("per_cpu_second")? };
     Ok(at.any_number("bytes")?.map(|bytes| (bytes, roof)))
 }
 

@@ -1,8 +1,8 @@
 //! `wgattn conformance`: every kernel's test cases on the user's own devices, judged as the project's tests judge them.
 
 use super::{Failure, Outcome, notice, print_line, progress, unwritten};
-use crate::backend::Backend as _;
 use crate::backend::cpu::CpuBackend;
+use crate::backend::{Backend, cuda};
 use crate::conformance::{self, Device, Dump};
 use crate::error::Error;
 use crate::kernel::{Case, KernelSpec};
@@ -153,13 +153,14 @@ fn reference() -> Device {
 /// The devices that were asked for, opened. Unlike elsewhere no self-test comes first: here it is the device that is asked about.
 fn devices(asked: &str) -> Result<Vec<Device>, Failure> {
     let words: Vec<&str> = asked.split(',').map(str::trim).collect();
-    if words.contains(&"cuda") {
-        return Err(Error::NotBuilt { feature: "cuda" }.into());
-    }
     let mut found = Vec::new();
     for word in words {
         match word {
             "cpu" => found.push(reference()),
+            word if cuda::is_asked(word) => {
+                let backend: Arc<dyn Backend> = cuda::open(word)?.into();
+                found.push(Device::new(backend.info(), Box::new(move || Ok(Arc::clone(&backend)))));
+            }
             _ => found.extend(adapters(word)?),
         }
     }

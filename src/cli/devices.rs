@@ -36,12 +36,16 @@ pub(super) fn run(args: &Args) -> Outcome {
     }
     let adapters = list();
     let cpu = CpuBackend.info();
-    let cuda = "not built yet";
+    let cuda = crate::backend::cuda::cards();
     if args.json {
         let mut devices: Vec<serde_json::Value> = adapters.iter().map(|(json, _)| json.clone()).collect();
         let mut reference = fields(&cpu);
         reference["index"] = json!("cpu");
         devices.push(reference);
+        let cuda = match &cuda {
+            Ok(cards) => json!({ "cards": cards, "unavailable": null }),
+            Err(reason) => json!({ "cards": [], "unavailable": reason }),
+        };
         let all = json!({ "devices": devices, "cuda": cuda });
         return print_line(&serde_json::to_string_pretty(&all)?);
     }
@@ -52,7 +56,10 @@ pub(super) fn run(args: &Args) -> Outcome {
         print_line("no adapters: no Vulkan, Metal, DX12 or GL driver was found")?;
     }
     print_line(&format!("cpu  {}", cpu.name))?;
-    print_line(&format!("CUDA: {cuda}"))
+    match cuda {
+        Ok(cards) => cards.iter().try_for_each(|card| print_line(card)),
+        Err(reason) => print_line(&format!("CUDA: not available ({reason})")),
+    }
 }
 
 #[cfg(not(feature = "wgpu"))]

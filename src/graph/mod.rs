@@ -11,7 +11,7 @@ use crate::kernel::{Access, Caps, KernelParams, KernelSpec, Port};
 use crate::tensor::{DType, Dims, HostTensor, Shape, Tensor};
 use crate::words::counted;
 pub use dump::human_bytes;
-#[cfg(feature = "wgpu")]
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
 pub(crate) use schedule::device_bytes;
 pub use schedule::{Lowering, Schedule, Slot, Step};
 use std::ops::Range;

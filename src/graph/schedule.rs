@@ -2,7 +2,7 @@
 
 use super::{Expansion, Graph, Kind, Pass, PassId, TensorInfo};
 use crate::error::{Error, Result};
-use crate::kernel::{Access, Caps, KernelSpec, OnWgpu, Role};
+use crate::kernel::{Access, Caps, KernelSpec, OnCuda, OnWgpu, Role};
 use crate::tensor::{DType, Dims, Tensor};
 
 /// How far passes are broken down.
@@ -12,6 +12,8 @@ pub enum Lowering<'a> {
     Reference,
     /// Until every step is one dispatch on a device with these capabilities.
     Device(&'a Caps),
+    /// Until every step is one launch, or one call of a library, on CUDA.
+    Cuda(&'a Caps),
 }
 
 /// One step: a kernel that a backend runs as a whole.
@@ -285,8 +287,15 @@ fn lower(
     lowering: Lowering<'_>,
     steps: &mut Vec<Step>,
 ) -> Result<()> {
-    let expansion = match (lowering, &pass.kernel.wgpu) {
-        (Lowering::Device(caps), OnWgpu::Expand(expand)) => Some((caps, expand)),
+    let expansion = match (lowering, &pass.kernel.wgpu, &pass.kernel.cuda) {
+        (Lowering::Device(caps), OnWgpu::Expand(expand), _) => Some((caps, expand)),
+        (Lowering::Cuda(caps), OnWgpu::Expand(expand), OnCuda::Expand) => Some((caps, expand)),
+        (Lowering::Cuda(_), _, OnCuda::Absent { reason }) => {
+            return Err(Error::Unsupported {
+                device: "CUDA".into(),
+                missing: format!("has no `{}`: {reason}; use vulkan or the CPU", pass.kernel.name),
+            });
+        }
         _ => None,
     };
     let Some((caps, expand)) = expansion else {

@@ -12,6 +12,7 @@
 //!   that any count can be folded under the limit of 65 535 groups per dimension.
 
 pub mod case;
+pub mod cuda;
 pub mod params;
 pub mod reference;
 pub mod resize;
@@ -320,9 +321,24 @@ pub enum OnWgpu {
     Expand(Expand),
 }
 
+/// What a library of the card's maker computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Library {
+    /// A batched matrix product by cuBLAS, with what follows it by a kernel.
+    Gemm,
+    /// Transforms of many lines by cuFFT.
+    Fft,
+}
+
 /// How a kernel runs on CUDA.
 #[derive(Debug)]
 pub enum OnCuda {
+    /// One launch of the first of these that suits.
+    Source(&'static [cuda::Source]),
+    /// A library, and the launch that follows where the library does only part of the kernel's work.
+    Library(Library, &'static cuda::Source),
+    /// The same smaller entries as on a GPU by wgpu.
+    Expand,
     /// The backend is built by a later issue; the reason says what it will be.
     Absent {
         /// Why there is none, and what will take its place.

@@ -4,7 +4,6 @@
 //! frame it only encodes: it never submits, polls, blocks, writes to the queue or installs handlers.
 
 mod adapters;
-mod cache;
 mod pipeline;
 mod program;
 mod readback;
@@ -14,12 +13,12 @@ mod tune;
 mod window;
 
 use super::{Backend, DeviceInfo, DeviceKind, Program};
+pub use crate::backend::cache::cache_folder;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Lowering};
 use crate::kernel::{Caps, Driver};
 pub(crate) use adapters::device_info;
 pub use adapters::{AdapterReport, adapters, list_adapters};
-pub use cache::cache_folder;
 pub use program::WgpuProgram;
 pub use readback::Ticket;
 pub use self_test::{SelfTestFailure, run_checks, self_test, self_test_in};

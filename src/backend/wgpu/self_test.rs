@@ -6,9 +6,9 @@
 //! A pass is remembered in the user's cache folder, keyed by adapter, driver with its version and our version, so that
 //! start stays quick. A failure is never remembered: the next start looks again.
 
-use super::cache::{cache_folder, hash};
 use super::{Backend, WgpuBackend};
 use crate::backend::DeviceInfo;
+use crate::backend::cache::{cache_folder, hash};
 use crate::error::{Error, Result};
 use crate::graph::Graph;
 use crate::kernel::{KernelParams as _, KernelSpec};

@@ -1,7 +1,7 @@
 //! The rows of `wgattn bench`: kernels of the list on one or several devices, printed and exported as they come.
 
 use super::{Args, compare, device_line, progress, stage, suites};
-use crate::backend::{Backend, DeviceKind, device};
+use crate::backend::{Backend, DeviceKind, cuda, device};
 use crate::bench::compare::{Options, against_baseline};
 use crate::bench::document::{Document, Settings};
 use crate::bench::published::{Point, Suite};
@@ -210,6 +210,10 @@ pub(super) fn parse_sizes(text: &str) -> Result<Sizes, String> {
 /// The devices that were asked for, each able to be opened as often as need be.
 fn candidates(args: &Args) -> Result<Vec<Candidate<'static>>, Failure> {
     let places = device::select(&device::list(), &args.device, &args.backend)?;
+    if let Some(place) = places.iter().find(|place| cuda::is_asked(place) && place.ends_with("host")) {
+        let reason = "says nothing about speed: it runs threads one after another, for `wgattn conformance`; ask for cuda:0";
+        return Err(Error::NoDevice { asked: place.clone(), reason: reason.into() }.into());
+    }
     let candidate = |asked: String| {
         let (place, tune) = (asked.clone(), args.tune);
         let mut told = false;

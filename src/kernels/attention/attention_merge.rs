@@ -11,8 +11,7 @@ use super::attention_rows::{NO_KEY, finish};
 use crate::error::Result;
 use crate::kernel::wgsl_module::{EXP, GROUP};
 use crate::kernel::*;
-use crate::params;
-use crate::reference;
+use crate::{cuda_shared, cuda_source, params, reference};
 use crate::tensor::{DType, Dims, HostData};
 
 params! {
@@ -149,7 +148,10 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "becomes part of the attention kernel when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("attention/attention_merge.cu", 256, |d, _| {
+        (d.batches() * u64::from(d.size("n")) * u64::from(d.size("p"))).div_ceil(256)
+    })
+    .with(&[cuda::EXP, cuda_shared!("shared/places.cuh")])]),
     reference: reference!(reference),
     window: by_rows,
     cost: |d, _| {

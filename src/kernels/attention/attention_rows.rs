@@ -13,8 +13,8 @@
 use crate::error::Result;
 use crate::kernel::wgsl_module::{EXP, GROUP, Shared};
 use crate::kernel::*;
-use crate::params;
-use crate::reference;
+use crate::kernels::laplacian::kernel_matrix::FILLED;
+use crate::{cuda_shared, cuda_source, params, reference};
 use crate::tensor::{DType, Dims, HostData};
 use std::sync::Arc;
 
@@ -363,6 +363,35 @@ fn odd_pairs_left_out(dims: &Dims) -> HostData {
 const BANDWIDTH: (&str, Fill) = ("lambda", Fill::Uniform(0.5, 4.0));
 const NO_MASKS: &[&str] = &["key_mask", "mask"];
 
+/// CUDA text that turns a pair of tokens into an exponent, after that for all pairs of a tile.
+pub(super) const CUDA_PAIR: &[&cuda::Shared] = &[
+    cuda::EXP,
+    cuda_shared!("shared/divide.cuh"),
+    cuda_shared!("shared/pairs.cuh"),
+    cuda_shared!("attention/pair.cuh"),
+];
+
+/// Rows of a block in CUDA.
+fn cuda_rows(d: &Dims) -> u32 {
+    if cuda_blocks(d, 64) < FILLED { 32 } else { 64 }
+}
+
+/// The state of a row is written even where there are no values.
+fn cuda_blocks(d: &Dims, rows: u32) -> u64 {
+    d.batches() * u64::from(d.size("n").div_ceil(rows)) * u64::from(d.size("e").div_ceil(64).max(1))
+}
+
+/// Rows word by word, or in fours.
+const fn in_cuda<const FOURS: bool>() -> cuda::Source {
+    cuda::Source {
+        constants: |d| {
+            let stays = Constant::Bool(d.size("d") <= 64);
+            vec![("ROWS", Constant::U32(cuda_rows(d))), ("Q_STAYS", stays), ("FOURS", Constant::Bool(FOURS))]
+        },
+        ..cuda_source!("attention/attention_rows.cu", 128, |d, _| cuda_blocks(d, cuda_rows(d))).with(CUDA_PAIR)
+    }
+}
+
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
     name: "attention_rows",
@@ -383,7 +412,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "becomes one kernel of tiles in shared memory when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda::Source { name: "vec4", vec4: &["q", "k", "v"], ..in_cuda::<true>() }, in_cuda::<false>()]),
     reference: reference!(reference),
     window: by_rows,
     cost: |d, _| cost(d),
@@ -428,6 +457,9 @@ pub static SPEC: KernelSpec = KernelSpec {
             .filled(&[("k", Fill::Uniform(500.0, 501.0)), BANDWIDTH]),
         Case::new("far_apart", &sizes(18, 40, 8, 8, 8), || with(2, 0)).without(NO_MASKS)
             .filled(&[("q", Fill::Uniform(-1e18, 1e18)), ("k", Fill::Uniform(-1e18, 1e18)), BANDWIDTH]),
+        // So many that sources for cards take their largest tiles.
+        Case::new("many_heads", &[("b", 11), ("h", 24), ("bandwidths", 24), ("n", 9), ("m", 67), ("d", 4), ("e", 4), ("p", 4)], || with(1, 0))
+            .without(NO_MASKS).filled(&[BANDWIDTH]),
         Case::new("softmax_1024", &[("b", 1), ("h", 8), ("bandwidths", 8), ("n", 1024), ("m", 1024), ("d", 64), ("e", 64), ("p", 64)], || {
             Params { scale: 0.125, ..Params::default() }.to_bytes()
         }).without(&["lambda", "key_mask", "mask"]).for_bench(),

@@ -123,7 +123,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Expand(expand),
-    cuda: OnCuda::Absent { reason: "becomes the same smaller kernels when the CUDA backend is built" },
+    cuda: OnCuda::Expand,
     reference: reference!(reference),
     window: by_rows,
     cost: |d, params| {

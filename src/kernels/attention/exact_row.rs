@@ -12,7 +12,7 @@ use crate::kernel::wgsl_module::{BYTES, EXP, GROUP};
 use crate::kernel::*;
 use crate::kernels::laplacian::kernel_matrix::{distance, kept};
 use crate::tensor::{DType, Dims};
-use crate::{params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -51,6 +51,15 @@ fn pairs(d: &Dims) -> f64 {
     f64::from(d.size("n")) * f64::from(d.size("r")) * f64::from(d.size("d"))
 }
 
+/// Coordinates word by word, or in fours; eight lanes for each key.
+const fn in_cuda<const FOURS: bool>() -> cuda::Source {
+    cuda::Source {
+        constants: |_| vec![("FOURS", Constant::Bool(FOURS))],
+        ..cuda_source!("attention/exact_row.cu", 256, |d, _| d.batches() * u64::from(d.size("n").div_ceil(32)))
+            .with(&[cuda::EXP, cuda_shared!("shared/pairs.cuh")])
+    }
+}
+
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
     name: "exact_row",
@@ -82,7 +91,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, batches| batches * u64::from(d.size("r")) * u64::from(d.size("n").div_ceil(64)),
         |d, _| Loads { storage: 2.0 * pairs(d), ..Loads::default() },
     ).rounds(|d| u64::from(d.size("d")))]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda::Source { name: "vec4", vec4: &["queries", "k"], ..in_cuda::<true>() }, in_cuda::<false>()]),
     reference: reference!(reference),
     window: by_rows,
     cost: |d, _| {

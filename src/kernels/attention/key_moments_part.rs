@@ -15,8 +15,8 @@ use super::key_moments::moments;
 use crate::error::Result;
 use crate::kernel::wgsl_module::{EXP, GROUP, Shared};
 use crate::kernel::*;
-use crate::params;
-use crate::reference;
+use crate::kernels::laplacian::kernel_matrix::FILLED;
+use crate::{cuda_source, params, reference};
 use crate::tensor::{DType, Dims, HostData};
 
 params! {
@@ -178,6 +178,27 @@ fn odd_queries_left_out(dims: &Dims) -> HostData {
     HostData::U8((0..dims.batches() as usize * n).map(|i| u8::from((i % n).is_multiple_of(2))).collect())
 }
 
+/// Keys of a block in CUDA.
+fn cuda_rows(d: &Dims) -> u32 {
+    if cuda_blocks(d, 64) < FILLED { 32 } else { 64 }
+}
+
+fn cuda_blocks(d: &Dims, rows: u32) -> u64 {
+    d.batches() * u64::from(d.size("m").div_ceil(rows))
+}
+
+/// Coordinates word by word, or in fours.
+const fn in_cuda<const FOURS: bool>() -> cuda::Source {
+    cuda::Source {
+        constants: |d| {
+            let stays = Constant::Bool(d.size("d") <= 64);
+            vec![("ROWS", Constant::U32(cuda_rows(d))), ("K_STAYS", stays), ("FOURS", Constant::Bool(FOURS))]
+        },
+        ..cuda_source!("attention/key_moments_part.cu", 128, |d, _| cuda_blocks(d, cuda_rows(d)))
+            .with(attention_rows::CUDA_PAIR)
+    }
+}
+
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
     name: "key_moments_part",
@@ -198,7 +219,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "becomes part of key_moments, one kernel of tiles in shared memory, when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda::Source { name: "vec4", vec4: &["q", "k"], ..in_cuda::<true>() }, in_cuda::<false>()]),
     reference: reference!(reference),
     window: |_, _| vec![("m", 1)],
     cost: |d, _| cost(d),
@@ -218,6 +239,9 @@ pub static SPEC: KernelSpec = KernelSpec {
             .filled(&[BANDWIDTH, ("q", Fill::Made(garbage_queries)), ("query_mask", Fill::Made(odd_queries_left_out))]),
         Case::new("all_masked", &sizes(37, 21, 8, 2), LAPLACIAN).without(&["before"]).filled(&[BANDWIDTH, ("query_mask", Fill::Value(0.0))]),
         Case::new("nothing_new", &sizes(37, 21, 8, 3), LAPLACIAN).filled(&[BANDWIDTH, STATE, ("query_mask", Fill::Value(0.0))]),
+        // So many that sources for cards take their largest tiles.
+        Case::new("many_heads", &[("b", 11), ("h", 24), ("bandwidths", 24), ("n", 67), ("m", 9), ("d", 4), ("w", 2), ("p", 3)], LAPLACIAN)
+            .filled(&[BANDWIDTH, STATE]),
         Case::new("no_query", &sizes(0, 21, 8, 2), LAPLACIAN).filled(&[BANDWIDTH, STATE]),
         Case::new("no_key", &sizes(5, 0, 8, 2), LAPLACIAN).without(&["before"]).filled(&[BANDWIDTH]),
     ],

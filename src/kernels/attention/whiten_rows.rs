@@ -10,8 +10,7 @@ use crate::numbers::Short;
 use crate::error::Result;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::params;
-use crate::reference;
+use crate::{cuda_shared, cuda_source, params, reference};
 use crate::tensor::Dims;
 
 params! {
@@ -89,7 +88,10 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, batches| batches * (u64::from(d.size("m")) * u64::from(d.size("r"))).div_ceil(64),
         |d, _| Loads { storage: 4.0 * f64::from(d.size("m")) * f64::from(d.size("r")), ..Loads::default() },
     )]),
-    cuda: OnCuda::Absent { reason: "becomes an elementwise kernel when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("attention/whiten_rows.cu", 256, |d, _| {
+        (d.batches() * u64::from(d.size("m")) * u64::from(d.size("r"))).div_ceil(256)
+    })
+    .with(&[cuda_shared!("shared/places.cuh")])]),
     reference: reference!(reference),
     window: |_, _| vec![("m", 1)],
     cost: |d, _| {

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
 use crate::tensor::{DType, Dims, HostData};
-use crate::{params, reference};
+use crate::{cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -79,9 +79,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check: any_dims,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent {
-        reason: "one block when the CUDA backend is built",
-    },
+    cuda: OnCuda::Source(&[cuda_source!("check/nonfinite_merge.cu", 256, |_, _| 1)]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

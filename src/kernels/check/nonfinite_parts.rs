@@ -7,10 +7,11 @@
 
 use super::find_nonfinite::{count_and_first, sprinkled};
 use crate::error::Result;
+use crate::kernel::cuda::Source;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
 use crate::tensor::{DType, Dims, HostData};
-use crate::{params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -83,9 +84,21 @@ pub static SPEC: KernelSpec = KernelSpec {
     }),
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent {
-        reason: "one block per part when the CUDA backend is built",
-    },
+    cuda: OnCuda::Source(&[
+        Source {
+            name: "vec4",
+            vec4: &["x"],
+            suits: |_, params| Params::from_bytes(params).rows.is_multiple_of(4),
+            constants: |_| vec![("VECTORS", Constant::Bool(true))],
+            ..cuda_source!("check/nonfinite_parts.cu", 256, |d, _| d.batches() * u64::from(d.size("g")))
+                .with(&[cuda_shared!("shared/vectors.cuh")])
+        },
+        Source {
+            constants: |_| vec![("VECTORS", Constant::Bool(false))],
+            ..cuda_source!("check/nonfinite_parts.cu", 256, |d, _| d.batches() * u64::from(d.size("g")))
+                .with(&[cuda_shared!("shared/vectors.cuh")])
+        },
+    ]),
     reference: reference!(reference),
     window: |_, params| vec![("n", Params::from_bytes(params).rows), ("g", 1)],
     cost: |d, _| {
@@ -107,6 +120,10 @@ pub static SPEC: KernelSpec = KernelSpec {
             Params::default_bytes,
         ),
         Case::new("odd", &[("b", 2), ("h", 3), ("n", 1237), ("g", 5)], || {
+            Params { rows: 300 }.to_bytes()
+        })
+        .filled(&[("x", Fill::Made(sprinkled_all))]),
+        Case::new("whole_vectors", &[("b", 1), ("h", 3), ("n", 1240), ("g", 5)], || {
             Params { rows: 300 }.to_bytes()
         })
         .filled(&[("x", Fill::Made(sprinkled_all))]),

@@ -13,9 +13,9 @@ use super::pairs::{
 use crate::error::Result;
 use crate::kernel::wgsl_module::{BYTES, EXP, GROUP, Shared, TEXELS};
 use crate::kernel::*;
-use crate::kernels::laplacian::kernel_matrix::kept;
+use crate::kernels::laplacian::kernel_matrix::{FILLED, kept};
 use crate::tensor::{DType, Dims, HostData};
-use crate::{params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -150,6 +150,29 @@ const GARBAGE: &[(&str, Fill)] = &[
 const NO_MASKS: &[&str] = &["key_mask", "query_mask"];
 const SHARED: &[&str] = &["distances"];
 
+/// Rows of a block in CUDA.
+fn cuda_rows(d: &Dims) -> u32 {
+    if cuda_blocks(d, 64) < FILLED { 32 } else { 64 }
+}
+
+fn cuda_blocks(d: &Dims, rows: u32) -> u64 {
+    d.batches() * u64::from(d.size("m").div_ceil(rows)) * u64::from(d.size("e").div_ceil(64))
+}
+
+/// Rows word by word, or in fours.
+const fn in_cuda<const FOURS: bool>() -> cuda::Source {
+    cuda::Source {
+        constants: |d| vec![("ROWS", Constant::U32(cuda_rows(d))), ("FOURS", Constant::Bool(FOURS))],
+        ..cuda_source!("distance/distance_attention.cu", 128, |d, _| cuda_blocks(d, cuda_rows(d))).with(&[
+            cuda::EXP,
+            cuda_shared!("shared/divide.cuh"),
+            cuda_shared!("shared/pairs.cuh"),
+            cuda_shared!("distance/weights.cuh"),
+            cuda_shared!("distance/scores.cuh"),
+        ])
+    }
+}
+
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
     name: "distance_attention",
@@ -175,7 +198,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         check_scores(p.scores)
     },
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "becomes a kernel of tiles in shared memory when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda::Source { name: "vec4", vec4: &["q", "k", "v"], ..in_cuda::<true>() }, in_cuda::<false>()]),
     reference: reference!(reference),
     window: |_, _| vec![("m", 1)],
     cost: |d, p| {
@@ -241,6 +264,15 @@ pub static SPEC: KernelSpec = KernelSpec {
             .without(NO_MASKS)
             .filled(STEEP)
             .shared(SHARED),
+        // So many that sources for cards take their largest tiles.
+        Case::new(
+            "many_heads",
+            &[("b", 11), ("h", 24), ("m", 9), ("n", 67), ("r", 4), ("e", 4), ("w", 17), ("tables", 24), ("t", 9)],
+            softmax,
+        )
+        .without(NO_MASKS)
+        .filled(FILL)
+        .shared(SHARED),
         Case::new("no_keys", &sizes(5, 0, 4, 4, 0, 9), softmax).without(NO_MASKS).filled(FILL).shared(SHARED),
         Case::new("no_rows", &sizes(0, 5, 4, 4, 2, 9), softmax).without(NO_MASKS).filled(FILL).shared(SHARED),
         Case::new(

@@ -10,8 +10,9 @@ use super::pairs::{WEIGHTS, check_distances, some_distances, some_tables, unpack
 use crate::error::Result;
 use crate::kernel::wgsl_module::{GROUP, TEXELS};
 use crate::kernel::*;
+use crate::kernels::laplacian::kernel_matrix::FILLED;
 use crate::tensor::{DType, Dims, HostData};
-use crate::{params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -116,6 +117,26 @@ const FILL: &[(&str, Fill)] = &[("distances", Fill::Made(bytes)), ("table", Fill
 const WIDE: &[(&str, Fill)] = &[("distances", Fill::Made(halves)), ("table", Fill::Made(some_tables))];
 const SHARED: &[&str] = &["distances"];
 
+/// Rows of a block in CUDA.
+fn cuda_rows(d: &Dims) -> u32 {
+    if cuda_blocks(d, 64) < FILLED { 32 } else { 64 }
+}
+
+fn cuda_blocks(d: &Dims, rows: u32) -> u64 {
+    d.batches() * u64::from(d.size("m").div_ceil(rows)) * u64::from(d.size("c").div_ceil(64))
+}
+
+/// Rows word by word, or in fours.
+const fn in_cuda<const FOURS: bool>() -> cuda::Source {
+    cuda::Source {
+        constants: |d| vec![("ROWS", Constant::U32(cuda_rows(d))), ("FOURS", Constant::Bool(FOURS))],
+        ..cuda_source!("distance/distance_product.cu", 128, |d, _| cuda_blocks(d, cuda_rows(d))).with(&[
+            cuda_shared!("shared/pairs.cuh"),
+            cuda_shared!("distance/weights.cuh"),
+        ])
+    }
+}
+
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
     name: "distance_product",
@@ -133,7 +154,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check: |d, p| check_distances(d, bits(p)),
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "becomes a kernel of tiles in shared memory when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda::Source { name: "vec4", vec4: &["x"], ..in_cuda::<true>() }, in_cuda::<false>()]),
     reference: reference!(reference),
     window: |_, _| vec![("m", 1)],
     cost: |d, p| {
@@ -171,6 +192,14 @@ pub static SPEC: KernelSpec = KernelSpec {
         .filled(FILL)
         .shared(SHARED),
         Case::new("only_near", &sizes(41, 41, 12, 11, 1), Params::default_bytes).filled(FILL).shared(SHARED),
+        // So many that sources for cards take their largest tiles.
+        Case::new(
+            "many_heads",
+            &[("b", 11), ("h", 24), ("m", 9), ("n", 67), ("c", 4), ("w", 17), ("tables", 24), ("t", 9)],
+            Params::default_bytes,
+        )
+        .filled(FILL)
+        .shared(SHARED),
         Case::new("no_keys", &sizes(5, 0, 4, 0, 9), Params::default_bytes).filled(FILL).shared(SHARED),
         Case::new(
             "nodes_4096",

@@ -5,7 +5,7 @@
 use crate::error::Result;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::reference;
+use crate::{cuda_source, reference};
 use crate::tensor::DType;
 
 fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
@@ -37,7 +37,9 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, _| u64::from(d.size("n")).div_ceil(64),
         |d, _| Loads { storage: 2.0 * f64::from(d.size("n")), ..Loads::default() },
     )]),
-    cuda: OnCuda::Absent { reason: "one thread per number when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("elementwise/add_words.cu", 256, |d, _| {
+        u64::from(d.size("n")).div_ceil(256)
+    })]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

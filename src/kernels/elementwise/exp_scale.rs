@@ -7,9 +7,10 @@
 
 use crate::error::Result;
 use crate::graph::Graph;
+use crate::kernel::cuda::{self, Source};
 use crate::kernel::wgsl_module::{EXP, GROUP};
 use crate::kernel::*;
-use crate::reference;
+use crate::{cuda_shared, cuda_source, reference};
 use crate::tensor::{DType, Dims, HostData, Tensor};
 
 fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
@@ -70,9 +71,24 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check: any_dims,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent {
-        reason: "one thread per number when the CUDA backend is built",
-    },
+    cuda: OnCuda::Source(&[
+        Source {
+            name: "vec4",
+            vec4: &["x", "out"],
+            constants: |_| vec![("VECTORS", Constant::Bool(true))],
+            ..cuda_source!("elementwise/exp_scale.cu", 256, |d, _| {
+                d.batches() * (u64::from(d.size("n")) * u64::from(d.size("m"))).div_ceil(1024)
+            })
+            .with(&[cuda::EXP, cuda_shared!("shared/vectors.cuh")])
+        },
+        Source {
+            constants: |_| vec![("VECTORS", Constant::Bool(false))],
+            ..cuda_source!("elementwise/exp_scale.cu", 256, |d, _| {
+                d.batches() * (u64::from(d.size("n")) * u64::from(d.size("m"))).div_ceil(1024)
+            })
+            .with(&[cuda::EXP, cuda_shared!("shared/vectors.cuh")])
+        },
+    ]),
     reference: reference!(reference),
     window: by_rows,
     cost: |d, _| {

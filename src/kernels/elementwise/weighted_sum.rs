@@ -4,10 +4,11 @@
 
 use crate::error::Result;
 use crate::graph::Graph;
+use crate::kernel::cuda::Source;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
 use crate::tensor::{DType, Tensor};
-use crate::{params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -49,7 +50,24 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, batches| batches * (u64::from(d.size("n")) * u64::from(d.size("m"))).div_ceil(256),
         |d, _| Loads { storage: 2.0 * f64::from(d.size("n")) * f64::from(d.size("m")), ..Loads::default() },
     )]),
-    cuda: OnCuda::Absent { reason: "one thread per number when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[
+        Source {
+            name: "vec4",
+            vec4: &["x", "y", "out"],
+            constants: |_| vec![("VECTORS", Constant::Bool(true))],
+            ..cuda_source!("elementwise/weighted_sum.cu", 256, |d, _| {
+                (d.batches() * u64::from(d.size("n")) * u64::from(d.size("m"))).div_ceil(1024)
+            })
+            .with(&[cuda_shared!("shared/vectors.cuh")])
+        },
+        Source {
+            constants: |_| vec![("VECTORS", Constant::Bool(false))],
+            ..cuda_source!("elementwise/weighted_sum.cu", 256, |d, _| {
+                (d.batches() * u64::from(d.size("n")) * u64::from(d.size("m"))).div_ceil(1024)
+            })
+            .with(&[cuda_shared!("shared/vectors.cuh")])
+        },
+    ]),
     reference: reference!(reference),
     window: by_rows,
     cost: |d, _| {

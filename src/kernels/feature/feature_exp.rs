@@ -12,7 +12,7 @@ use super::segment_shift::LEFT_OUT;
 use crate::kernel::wgsl_module::{EXP, GROUP, Shared, TEXELS};
 use crate::kernel::*;
 use crate::tensor::{Dims, HostData};
-use crate::{error::Result, params, reference};
+use crate::{cuda_shared, cuda_source, error::Result, params, reference};
 
 /// `sides`: e^u.
 pub const SINGLE: u32 = 0;
@@ -146,6 +146,16 @@ fn with(sides: u32) -> Vec<u8> {
     Params { scale: 1.0, gain: 0.25, eps: 0.0, sides }.to_bytes()
 }
 
+/// On words, or on vectors of four.
+const fn in_cuda<const WORDS: u32>() -> cuda::Source {
+    cuda::Source {
+        constants: |_| vec![("FOURS", Constant::Bool(WORDS == 4))],
+        ..cuda_source!("feature/feature_exp.cu", 256, |d, _| {
+            (d.batches() * u64::from(d.size("n")) * u64::from(d.size("p") / WORDS)).div_ceil(256)
+        }).with(&[cuda::EXP, cuda_shared!("shared/places.cuh"), cuda_shared!("feature/wave.cuh")])
+    }
+}
+
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
     name: "feature_exp",
@@ -165,7 +175,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     }),
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "becomes the end of the projection's product when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda::Source { name: "vec4", vec4: &["u", "out"], ..in_cuda::<4>() }, in_cuda::<1>()]),
     reference: reference!(reference),
     window: by_rows,
     cost: |d, _| {

@@ -450,7 +450,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     }),
     check,
     wgpu: OnWgpu::Expand(expand),
-    cuda: OnCuda::Absent { reason: "a library product and one kernel at its end when the CUDA backend is built" },
+    cuda: OnCuda::Expand,
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

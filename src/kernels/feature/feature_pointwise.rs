@@ -13,7 +13,7 @@ use crate::kernel::wgsl_module::{BYTES, EXP, GROUP, TEXELS};
 use crate::kernel::*;
 use crate::kernels::laplacian::kernel_matrix::kept;
 use crate::tensor::{DType, Dims};
-use crate::{params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 /// ELU + 1.
 pub const ELU1: u32 = 0;
@@ -104,6 +104,16 @@ static VARIANTS: &[Variant] = &[
     },
 ];
 
+/// On words, or on vectors of four.
+const fn in_cuda<const WORDS: u32>() -> cuda::Source {
+    cuda::Source {
+        constants: |_| vec![("FOURS", Constant::Bool(WORDS == 4))],
+        ..cuda_source!("feature/feature_pointwise.cu", 256, |d, _| {
+            (d.batches() * u64::from(d.size("n")) * u64::from(d.size("p") / WORDS)).div_ceil(256)
+        }).with(&[cuda::EXP, cuda_shared!("shared/places.cuh"), cuda_shared!("feature/rows.cuh")])
+    }
+}
+
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
     name: "feature_pointwise",
@@ -121,7 +131,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda::Source { name: "vec4", vec4: &["u", "out"], ..in_cuda::<4>() }, in_cuda::<1>()]),
     reference: reference!(reference),
     window: row_windows,
     cost: |d, _| {

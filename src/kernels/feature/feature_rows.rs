@@ -13,7 +13,7 @@ use super::segment_shift::LOWEST;
 use crate::kernel::wgsl_module::{GROUP, TEXELS};
 use crate::kernel::*;
 use crate::tensor::Dims;
-use crate::{error::Result, params, reference};
+use crate::{cuda_shared, cuda_source, error::Result, params, reference};
 
 /// `sides`: the exponent is +u only.
 pub const SINGLE: u32 = 0;
@@ -157,6 +157,16 @@ const fn sizes(n: u32, p: u32, d: u32) -> [(&'static str, u32); 5] {
     [("b", 2), ("h", 2), ("n", n), ("p", p), ("d", d)]
 }
 
+/// On words, or on vectors of four; eight lanes for each row.
+const fn in_cuda<const WORDS: u32>() -> cuda::Source {
+    cuda::Source {
+        constants: |_| vec![("FOURS", Constant::Bool(WORDS == 4))],
+        ..cuda_source!("feature/feature_rows.cu", 256, |d, _| {
+            (d.batches() * u64::from(d.size("n"))).div_ceil(32)
+        }).with(&[cuda_shared!("shared/places.cuh")])
+    }
+}
+
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
     name: "feature_rows",
@@ -173,7 +183,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "becomes the end of the projection's product when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda::Source { name: "vec4", vec4: &["u", "x"], ..in_cuda::<4>() }, in_cuda::<1>()]),
     reference: reference!(reference),
     window: by_rows,
     cost: |d, _| {

@@ -16,7 +16,7 @@ use crate::kernel::*;
 use crate::kernels::laplacian::kernel_matrix::kept;
 use crate::kernels::linalg::column_sums::check_chunks;
 use crate::tensor::{DType, Dims, HostData, Tensor};
-use crate::{params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 use std::sync::Arc;
 
 /// The maximum over no row; far below every exponent, which end at ±1e38.
@@ -145,7 +145,8 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, _| Loads { storage: 2.0 * f64::from(d.size("n")), ..Loads::default() },
     )
     .rounds(|d| u64::from(d.size("n").div_ceil(64)) + 64)]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("feature/segment_max.cu", 256, |d, _| d.batches() * u64::from(d.size("g")))
+        .with(&[cuda_shared!("feature/rows.cuh")])]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

@@ -12,7 +12,7 @@ use crate::graph::Graph;
 use crate::kernel::wgsl_module::{BYTES, GROUP};
 use crate::kernel::*;
 use crate::kernels::laplacian::kernel_matrix::kept;
-use crate::reference;
+use crate::{cuda_shared, cuda_source, reference};
 use crate::tensor::{DType, Dims, Tensor};
 
 /// The least exponent that is written: e to it is 0 in f32 and in the arithmetic of every device.
@@ -78,7 +78,10 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, _| Loads { storage: 4.0 * f64::from(d.size("n")), ..Loads::default() },
     )
     .rounds(|_| 32)]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("feature/segment_shift.cu", 256, |d, _| {
+        (d.batches() * u64::from(d.size("n"))).div_ceil(256)
+    })
+    .with(&[cuda_shared!("shared/places.cuh"), cuda_shared!("feature/rows.cuh")])]),
     reference: reference!(reference),
     window: row_windows,
     cost: |d, _| {

@@ -141,7 +141,12 @@ pub static SPEC: KernelSpec = KernelSpec {
     }),
     check,
     wgpu: OnWgpu::Expand(expand),
-    cuda: OnCuda::Absent { reason: "becomes a batched cuFFT plan when the CUDA backend is built" },
+    cuda: OnCuda::Library(
+        Library::Fft,
+        &crate::cuda_source!("fft/fft.cu", 256, |d, _| {
+            (d.batches() * ["o", "l", "a"].map(|x| u64::from(d.size(x))).iter().product::<u64>()).div_ceil(1024)
+        }),
+    ),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, params| {

@@ -8,12 +8,11 @@
 //! * `roots` `[t, 2]`: exp(−2πi k/L), t = L (see [`roots`]).
 
 use super::fft::transformed;
-use super::fft_pass::PARTS;
+use super::fft_pass::{COMPLEX, PARTS};
 use crate::error::Result;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::params;
-use crate::reference;
+use crate::{cuda_source, params, reference};
 use crate::tensor::{Dims, HostData};
 
 params! {
@@ -171,18 +170,29 @@ fn loads(d: &Dims, _: &[u8]) -> Loads {
     }
 }
 
+/// What the texts for `T` threads are told of the shape.
+fn constants<const T: u32>(d: &Dims) -> Vec<(&'static str, Constant)> {
+    let length = d.size("t").max(LEAST);
+    vec![
+        ("LENGTH", Constant::U32(length)),
+        ("TILE", Constant::U32(tile(length, T))),
+        ("ODD", Constant::Bool(length.trailing_zeros() % 2 == 1)),
+    ]
+}
+
+fn groups<const T: u32>(d: &Dims, batches: u64) -> u64 {
+    let items = u64::from(d.size("o")) * u64::from(quads(d));
+    batches * items.div_ceil(u64::from(tile(d.size("t"), T)))
+}
+
 const fn workgroup<const T: u32>(name: &'static str) -> Variant {
     Variant {
         name,
         vec4: &["x", "y"],
         constants: |d| {
-            let length = d.size("t").max(LEAST);
-            vec![
-                ("LENGTH", Constant::U32(length)),
-                ("THREADS", Constant::U32(T)),
-                ("TILE", Constant::U32(tile(length, T))),
-                ("ODD", Constant::Bool(length.trailing_zeros() % 2 == 1)),
-            ]
+            let mut all = constants::<T>(d);
+            all.push(("THREADS", Constant::U32(T)));
+            all
         },
         suits: |d, _, caps| {
             caps.workgroup_bytes >= 64 * T && caps.invocations >= T && d.size("t") <= 4 * T
@@ -191,10 +201,7 @@ const fn workgroup<const T: u32>(name: &'static str) -> Variant {
             "fft/fft_line.wgsl",
             include_str!("../../../shaders/fft/fft_line.wgsl"),
             &[GROUP, PARTS],
-            |d, batches| {
-                let items = u64::from(d.size("o")) * u64::from(quads(d));
-                batches * items.div_ceil(u64::from(tile(d.size("t"), T)))
-            },
+            groups::<T>,
             loads,
         )
     }
@@ -235,7 +242,11 @@ pub static SPEC: KernelSpec = KernelSpec {
     }),
     check,
     wgpu: OnWgpu::Shader(&[workgroup::<THREADS>("workgroup"), workgroup::<FEW_THREADS>("workgroup_small")]),
-    cuda: OnCuda::Absent { reason: "whole transforms become cuFFT plans when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda::Source {
+        vec4: &["x", "y"],
+        constants: constants::<THREADS>,
+        ..cuda_source!("fft/fft_line.cu", THREADS, |d, _| groups::<THREADS>(d, d.batches())).with(COMPLEX)
+    }]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

@@ -14,8 +14,7 @@ use crate::error::Result;
 use crate::kernel::wgsl_module::{GROUP, Shared, TEXELS};
 use crate::kernel::*;
 use crate::kernels::fft::plan::{powers, twiddles};
-use crate::params;
-use crate::reference;
+use crate::{cuda_shared, cuda_source, params, reference};
 use crate::tensor::{Dims, HostData};
 
 params! {
@@ -143,6 +142,9 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     args.set("y", y);
     Ok(())
 }
+
+/// CUDA text of transforms in registers.
+pub(crate) const COMPLEX: &[&cuda::Shared] = &[cuda::VECTORS, cuda_shared!("fft/complex.cuh")];
 
 pub(super) const PARTS: &Shared =
     &Shared { file: "fft/parts.wgsl", body: include_str!("../../../shaders/fft/parts.wgsl") };
@@ -292,6 +294,32 @@ const fn plain<const R: u32>(name: &'static str) -> Variant {
         suits: |_, params, _| of_radix(params, R),
         ..vec4::<R>(name)
     }
+}
+
+/// For rows of any width, in blocks of `T` threads.
+const fn in_cuda<const T: u32>(name: &'static str, suits: fn(&Dims, &[u8]) -> bool) -> cuda::Source {
+    cuda::Source {
+        name,
+        constants: |_| vec![("WHOLE", Constant::Bool(false))],
+        suits,
+        ..cuda_source!("fft/fft_pass.cu", T, |d, params| {
+            let radix = Params::from_bytes(params).radix;
+            // A thread has two lines, or one where a line fills it.
+            let parts = u64::from(quads(d)) * if radix <= 8 { 1 } else { 2 };
+            d.batches() * (u64::from(d.size("o")) * u64::from(butterflies(d, radix)) * parts).div_ceil(T.into())
+        })
+        .with(COMPLEX)
+    }
+}
+
+/// The same for rows of whole `float4`s.
+const fn vec4_in_cuda(source: cuda::Source) -> cuda::Source {
+    cuda::Source { vec4: &["x", "w", "y"], constants: |_| vec![("WHOLE", Constant::Bool(true))], ..source }
+}
+
+/// Whether a thread holds a butterfly in registers; others wait in 32 KiB of shared memory.
+fn is_narrow(params: &[u8]) -> bool {
+    Params::from_bytes(params).radix <= 16
 }
 
 fn check(d: &Dims, params: &[u8]) -> std::result::Result<(), String> {
@@ -451,7 +479,12 @@ pub static SPEC: KernelSpec = KernelSpec {
         plain::<16>("plain16"),
         plain::<32>("plain32"),
     ]),
-    cuda: OnCuda::Absent { reason: "whole transforms become cuFFT plans when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[
+        vec4_in_cuda(in_cuda::<128>("vec4", |d, p| is_narrow(p) && whole(d, p))),
+        in_cuda::<128>("plain", |_, p| is_narrow(p)),
+        vec4_in_cuda(in_cuda::<64>("wide_vec4", whole)),
+        in_cuda::<64>("wide", |_, _| true),
+    ]),
     reference: reference!(reference),
     window: |_, params| if Params::from_bytes(params).blocked == 0 { vec![("o", 1)] } else { Vec::new() },
     cost,

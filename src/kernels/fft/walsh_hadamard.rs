@@ -87,7 +87,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         check_spectrum(d, n.trailing_zeros())
     },
     wgpu: OnWgpu::Expand(expand),
-    cuda: OnCuda::Absent { reason: "expands into walsh_pass when the CUDA backend is built" },
+    cuda: OnCuda::Expand,
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

@@ -10,7 +10,7 @@
 use crate::error::Result;
 use crate::kernel::wgsl_module::{GROUP, Shared};
 use crate::kernel::*;
-use crate::reference;
+use crate::{cuda_source, reference};
 use crate::tensor::Dims;
 
 /// Most stages of a pass.
@@ -117,6 +117,18 @@ fn loads(d: &Dims, _: &[u8]) -> Loads {
     }
 }
 
+/// On words, or on vectors of four.
+const fn in_cuda<const WORDS: u32>() -> cuda::Source {
+    cuda::Source {
+        constants: |d| {
+            let mut all = constants(d, WORDS);
+            all.push(("WORDS", Constant::U32(WORDS)));
+            all
+        },
+        ..cuda_source!("fft/walsh_pass.cu", 256, |d, _| groups(d, d.batches(), WORDS)).with(&[cuda::VECTORS])
+    }
+}
+
 static VARIANTS: &[Variant] = &[
     Variant {
         name: "vec4",
@@ -169,7 +181,15 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "a kernel in shared memory when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[
+        cuda::Source {
+            name: "vec4",
+            vec4: &["x", "y"],
+            suits: |d, _| d.size("c").is_multiple_of(4) && d.size("c") > 0,
+            ..in_cuda::<4>()
+        },
+        in_cuda::<1>(),
+    ]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

@@ -21,7 +21,7 @@ use crate::kernels::distance::pairs::{
 };
 use crate::tensor::{DType, Dims, HostData};
 use crate::words::or_none;
-use crate::{params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -154,6 +154,32 @@ static VARIANTS: &[Variant] = &[
     },
 ];
 
+/// 64 queries of a graph and 8 to 64 value columns a block; `fours`: rows are whole `float4`s.
+const fn source(fours: bool) -> cuda::Source {
+    fn columns(d: &Dims) -> u32 {
+        d.size("e").clamp(8, 64).next_power_of_two()
+    }
+    fn constants(d: &Dims, fours: bool) -> Vec<(&'static str, Constant)> {
+        vec![("COLS", Constant::U32(columns(d))), ("FOURS", Constant::Bool(fours))]
+    }
+    let words = cuda::Source {
+        constants: |d| constants(d, false),
+        ..cuda_source!("graph/graph_attention.cu", 128, |d, _| {
+            d.batches() * slots(d, 64) * u64::from(d.size("e").div_ceil(columns(d)))
+        })
+    }
+    .with(&[cuda::EXP, cuda_shared!("shared/divide.cuh"), cuda_shared!("shared/rows.cuh")]);
+    match fours {
+        false => words,
+        true => cuda::Source {
+            name: "vectors",
+            vec4: &["q", "k", "v"],
+            constants: |d| constants(d, true),
+            ..words
+        },
+    }
+}
+
 /// Sizes of graphs of cases: empty ones among them, and the last one small.
 const GRAPHS: [u32; 9] = [9, 0, 1, 64, 65, 0, 63, 2, 5];
 
@@ -242,7 +268,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         check_scores(Params::from_bytes(p).scores)
     },
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "becomes a kernel of tiles in shared memory when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[source(true), source(false)]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, p| {

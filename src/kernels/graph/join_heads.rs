@@ -9,7 +9,7 @@ use crate::graph::Graph;
 use crate::kernel::wgsl_module::{EXP, GROUP};
 use crate::kernel::*;
 use crate::tensor::{DType, Dims, Tensor};
-use crate::{params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -48,6 +48,13 @@ fn numbers(d: &Dims) -> u64 {
     ["batch", "n", "p"].iter().map(|x| u64::from(d.size(x))).product()
 }
 
+/// Blocks of threads that take `lanes` numbers, one batch element after the other.
+fn blocks(d: &Dims, lanes: u32) -> u64 {
+    u64::from(d.size("batch")) * (u64::from(d.size("n")) * u64::from(d.size("p") / lanes)).div_ceil(256)
+}
+
+static SHARED: &[&cuda::Shared] = &[cuda::EXP, cuda::VECTORS, cuda_shared!("shared/items.cuh")];
+
 fn elu() -> Vec<u8> {
     Params { elu: 1 }.to_bytes()
 }
@@ -73,7 +80,18 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, _| numbers(d).div_ceil(64),
         |d, _| Loads { storage: numbers(d) as f64, ..Loads::default() },
     )]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[
+        cuda::Source {
+            name: "vectors",
+            vec4: &["x", "y"],
+            constants: |_| vec![("FOUR", Constant::Bool(true))],
+            ..cuda_source!("graph/join_heads.cu", 256, |d, _| blocks(d, 4)).with(SHARED)
+        },
+        cuda::Source {
+            constants: |_| vec![("FOUR", Constant::Bool(false))],
+            ..cuda_source!("graph/join_heads.cu", 256, |d, _| blocks(d, 1)).with(SHARED)
+        },
+    ]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, p| {

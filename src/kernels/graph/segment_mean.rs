@@ -10,7 +10,7 @@ use crate::graph::Graph;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
 use crate::tensor::{DType, Dims, HostData, Tensor};
-use crate::{params, reference};
+use crate::{cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -66,6 +66,11 @@ static VARIANTS: &[Variant] = &[Variant {
     )
 }];
 
+/// Channels of a block: neighbouring threads take neighbouring ones.
+fn line(d: &Dims) -> u32 {
+    d.size("c").clamp(1, 32).next_power_of_two()
+}
+
 /// Graphs of 0, 1, 2, … nodes in turn, the last one with what is left.
 fn some_offsets(d: &Dims) -> HostData {
     let (n, s) = (d.size("n"), d.size("s"));
@@ -103,7 +108,12 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: Some(|d, _| d.set("g", d.size("s").saturating_sub(1))),
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda::Source {
+        constants: |d| vec![("LINE", Constant::U32(line(d)))],
+        ..cuda_source!("graph/segment_mean.cu", 256, |d, _| {
+            d.batches() * u64::from(d.size("g")) * u64::from(d.size("c").div_ceil(line(d)))
+        })
+    }]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::kernel::wgsl_module::{GROUP, TEXELS};
 use crate::kernel::*;
 use crate::tensor::Dims;
-use crate::{params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -183,7 +183,22 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[
+        cuda::Source {
+            name: "vectors",
+            vec4: &["cur", "prev", "sum_in", "w", "next", "sum_out"],
+            suits: |d, _| whole_vectors(d),
+            ..cuda_source!("graph/stencil_step.cu", 256, |d, _| {
+                let tiles = u64::from(d.size("rows")) * u64::from(d.size("cols").div_ceil(LINES));
+                d.batches() * (tiles * u64::from(d.size("c") / 4)).div_ceil(256)
+            })
+            .with(&[cuda::VECTORS, cuda_shared!("shared/items.cuh")])
+        },
+        cuda_source!("graph/stencil_step_plain.cu", 256, |d, _| {
+            d.batches() * (nodes(d) * u64::from(d.size("c"))).div_ceil(256)
+        })
+        .with(&[cuda_shared!("shared/items.cuh")]),
+    ]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, params| {

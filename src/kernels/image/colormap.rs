@@ -13,7 +13,7 @@ use crate::graph::Graph;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
 use crate::tensor::{DType, Dims, HostData, Tensor};
-use crate::{params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -152,9 +152,10 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent {
-        reason: "one thread per pixel when the CUDA backend is built",
-    },
+    cuda: OnCuda::Source(&[cuda_source!("image/colormap.cu", 256, |d, _| {
+        (u64::from(d.size("rows")) * u64::from(d.size("cols"))).div_ceil(256)
+    })
+        .with(&[cuda_shared!("shared/places.cuh")])]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| Cost {

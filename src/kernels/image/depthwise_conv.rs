@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::graph::Graph;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::reference;
+use crate::{cuda_shared, cuda_source, reference};
 use crate::tensor::{DType, Dims, Tensor};
 
 fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
@@ -84,9 +84,11 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check: any_dims,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent {
-        reason: "one thread per number when the CUDA backend is built",
-    },
+    cuda: OnCuda::Source(&[cuda_source!("image/depthwise_conv.cu", 256, |d, _| {
+        let strips = u64::from(d.size("rows").div_ceil(8));
+        (d.batches() * strips * u64::from(d.size("cols")) * u64::from(d.size("e"))).div_ceil(256)
+    })
+        .with(&[cuda_shared!("shared/places.cuh")])]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

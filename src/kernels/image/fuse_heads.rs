@@ -11,7 +11,7 @@ use crate::graph::Graph;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
 use crate::tensor::{DType, Dims, HostData, Tensor};
-use crate::{params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 /// Mode: mean over heads.
 pub const MEAN: u32 = 0;
@@ -124,7 +124,8 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, _| u64::from(d.size("n")).div_ceil(64),
         |d, _| Loads { storage: 2.0 * words(d), ..Loads::default() },
     ).rounds(|d| 2 * u64::from(d.size("heads")))]),
-    cuda: OnCuda::Absent { reason: "one thread per token when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("image/fuse_heads.cu", 256, |d, _| u64::from(d.size("n")).div_ceil(256))
+        .with(&[cuda_shared!("shared/places.cuh")])]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| Cost { flop: words(d), exp: f64::from(d.size("n")), stores: f64::from(d.size("n")), bytes: 4.0 * words(d), ..Cost::default() },

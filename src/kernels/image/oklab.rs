@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::graph::Graph;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::reference;
+use crate::{cuda_shared, cuda_source, reference};
 use crate::tensor::{DType, Dims, Tensor};
 
 /// Linear sRGB to cone responses.
@@ -77,9 +77,10 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check: any_dims,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent {
-        reason: "one thread per pixel when the CUDA backend is built",
-    },
+    cuda: OnCuda::Source(&[cuda_source!("image/oklab.cu", 256, |d, _| {
+        (u64::from(d.size("rows")) * u64::from(d.size("cols"))).div_ceil(256)
+    })
+        .with(&[cuda_shared!("shared/places.cuh")])]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| Cost {

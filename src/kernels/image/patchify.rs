@@ -14,7 +14,7 @@ use crate::graph::Graph;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
 use crate::tensor::{DType, Dims, Tensor};
-use crate::{params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -143,9 +143,10 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent {
-        reason: "one thread per number when the CUDA backend is built",
-    },
+    cuda: OnCuda::Source(&[cuda_source!("image/patchify.cu", 256, |d, _| {
+        (u64::from(d.size("n")) * u64::from(d.size("p"))).div_ceil(256)
+    })
+        .with(&[cuda_shared!("shared/places.cuh")])]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

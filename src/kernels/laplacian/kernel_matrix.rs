@@ -14,7 +14,7 @@ use crate::kernel::tile::*;
 use crate::kernel::wgsl_module::{EXP, GROUP, Shared, TEXELS};
 use crate::kernel::*;
 use crate::tensor::{DType, Dims, Tensor};
-use crate::{params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 /// Number of the L1 metric in parameters; 2 is the squared L2 distance.
 pub const LAPLACIAN: u32 = 1;
@@ -195,6 +195,34 @@ fn gaussian() -> Vec<u8> {
     Params { metric: GAUSSIAN, ..Params::default() }.to_bytes()
 }
 
+/// Blocks that give each multiprocessor of a large card two of them; sources make smaller tiles where larger ones would be fewer.
+pub(crate) const FILLED: u64 = 264;
+
+/// Rows and columns of a block in CUDA: 8 × 8 or 4 × 8 pairs a thread, 4 columns for few landmarks.
+fn cuda_tile(d: &Dims) -> (u32, u32) {
+    let cols = if d.size("m") <= 32 { 32 } else { 64 };
+    if cuda_blocks(d, 128, cols) < FILLED { (64, cols) } else { (128, cols) }
+}
+
+fn cuda_blocks(d: &Dims, rows: u32, cols: u32) -> u64 {
+    d.batches() * u64::from(d.size("n").div_ceil(rows)) * u64::from(d.size("m").div_ceil(cols))
+}
+
+/// Coordinates word by word, or in fours.
+const fn in_cuda<const FOURS: bool>() -> cuda::Source {
+    cuda::Source {
+        constants: |d| {
+            let (rows, cols) = cuda_tile(d);
+            vec![("ROWS", Constant::U32(rows)), ("COLS", Constant::U32(cols)), ("FOURS", Constant::Bool(FOURS))]
+        },
+        ..cuda_source!("laplacian/kernel_matrix.cu", 128, |d, _| {
+            let (rows, cols) = cuda_tile(d);
+            cuda_blocks(d, rows, cols)
+        })
+        .with(&[cuda::EXP, cuda_shared!("shared/divide.cuh"), cuda_shared!("shared/pairs.cuh")])
+    }
+}
+
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
     name: "kernel_matrix",
@@ -214,7 +242,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda::Source { name: "vec4", vec4: &["x", "y"], ..in_cuda::<true>() }, in_cuda::<false>()]),
     reference: reference!(reference),
     // A square matrix compares row and column numbers, so its rows are not cut.
     window: |_, params| if Params::from_bytes(params).square == 0 { vec![("n", 1)] } else { Vec::new() },
@@ -246,6 +274,8 @@ pub static SPEC: KernelSpec = KernelSpec {
         }).without(NO_MASKS).filled(WIDE),
         Case::new("far_apart", &[("b", 1), ("h", 1), ("n", 9), ("m", 5), ("d", 4)], Params::default_bytes).without(NO_MASKS)
             .filled(&[("lambda", Fill::Value(0.5)), ("x", Fill::Uniform(-1e18, 1e18))]),
+        // So many that sources for cards take their largest tiles.
+        Case::new("many_heads", &[("b", 11), ("h", 24), ("n", 9), ("m", 35), ("d", 4)], Params::default_bytes).without(NO_MASKS).filled(WIDE),
         Case::new("no_rows", &[("b", 1), ("h", 1), ("n", 0), ("m", 5), ("d", 4)], Params::default_bytes).without(NO_MASKS).filled(WIDE),
         Case::new("tokens_3136x49", &[("b", 1), ("h", 8), ("n", 3136), ("m", 49), ("d", 32)], Params::default_bytes).without(NO_MASKS)
             .filled(&[("lambda", Fill::Value(32.0))]).for_bench(),

@@ -336,7 +336,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         _ => Params::check(params),
     },
     wgpu: OnWgpu::Expand(expand),
-    cuda: OnCuda::Absent { reason: "expands into the same smaller entries when the CUDA backend is built" },
+    cuda: OnCuda::Expand,
     reference: reference!(reference),
     window: whole_heads,
     cost,

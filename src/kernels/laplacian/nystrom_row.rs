@@ -12,9 +12,9 @@
 use crate::error::Result;
 use crate::kernel::wgsl_module::{BYTES, EXP, GROUP, TEXELS};
 use crate::kernel::*;
-use crate::kernels::laplacian::kernel_matrix::{DISTANCE, LAPLACIAN, TOKEN, distance, kept};
+use crate::kernels::laplacian::kernel_matrix::{DISTANCE, FILLED, LAPLACIAN, TOKEN, distance, kept};
 use crate::tensor::{DType, Dims};
-use crate::{params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -125,6 +125,32 @@ static VARIANTS: &[Variant] = &[
 
 const LAMBDA: &[(&str, Fill)] = &[("lambda", Fill::Uniform(2.0, 6.0))];
 
+/// Keys of a block in CUDA.
+fn cuda_rows(d: &Dims) -> u32 {
+    if cuda_blocks(d, 64) < FILLED { 32 } else { 64 }
+}
+
+/// Queries of a block: so many share its kernel values.
+fn cuda_queries(d: &Dims) -> u32 {
+    d.size("r").clamp(1, 4)
+}
+
+fn cuda_blocks(d: &Dims, rows: u32) -> u64 {
+    d.batches() * u64::from(d.size("n").div_ceil(rows)) * u64::from(d.size("r").div_ceil(cuda_queries(d)))
+}
+
+/// Coordinates word by word, or in fours.
+const fn in_cuda<const FOURS: bool>() -> cuda::Source {
+    cuda::Source {
+        constants: |d| {
+            let (rows, queries) = (Constant::U32(cuda_rows(d)), Constant::U32(cuda_queries(d)));
+            vec![("ROWS", rows), ("QUERIES", queries), ("FOURS", Constant::Bool(FOURS))]
+        },
+        ..cuda_source!("laplacian/nystrom_row.cu", 128, |d, _| cuda_blocks(d, cuda_rows(d)))
+            .with(&[cuda::EXP, cuda_shared!("shared/divide.cuh"), cuda_shared!("shared/pairs.cuh")])
+    }
+}
+
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
     name: "nystrom_row",
@@ -155,7 +181,10 @@ pub static SPEC: KernelSpec = KernelSpec {
         Ok(())
     },
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[
+        cuda::Source { name: "vec4", vec4: &["k", "landmarks"], ..in_cuda::<true>() },
+        in_cuda::<false>(),
+    ]),
     reference: reference!(reference),
     window: by_rows,
     cost: |d, params| {
@@ -180,6 +209,9 @@ pub static SPEC: KernelSpec = KernelSpec {
             .without(&["scale", "share"]).filled(LAMBDA).shared(&["keep"]),
         Case::new("gaussian", &[("b", 1), ("h", 1), ("n", 65), ("m", 20), ("d", 64), ("r", 1), ("mw", 24)], || Params { metric: 2, ..Params::default() }.to_bytes())
             .without(&["keep", "share"]).filled(&[("lambda", Fill::Value(20.0))]),
+        // So many that sources for cards take their largest tiles.
+        Case::new("many_heads", &[("b", 11), ("h", 24), ("n", 9), ("m", 67), ("d", 4), ("r", 5), ("mw", 68)], Params::default_bytes)
+            .without(&["scale", "keep", "share"]).filled(LAMBDA),
         Case::new("tokens_16384", &[("b", 1), ("h", 4), ("n", 16384), ("m", 49), ("d", 32), ("r", 1), ("mw", 52)], Params::default_bytes)
             .without(&["scale", "keep", "share"]).filled(&[("lambda", Fill::Value(8.0))])
             .resized(|d| {

@@ -14,7 +14,7 @@ use crate::kernel::wgsl_module::{BYTES, GROUP};
 use crate::kernel::*;
 use crate::kernels::laplacian::kernel_matrix::kept;
 use crate::tensor::{DType, Dims, HostData};
-use crate::{params, reference};
+use crate::{cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -109,7 +109,9 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, batches| batches * u64::from(d.size("m")) * u64::from(d.size("d").div_ceil(4)),
         |d, _| Loads { storage: f64::from(d.size("n")) * f64::from(d.size("d")), ..Loads::default() },
     ).rounds(|d| 16 + u64::from(d.size("n").max(d.size("nq")).div_ceil(16)))]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("laplacian/pool_tokens.cu", 256, |d, _| {
+        d.batches() * u64::from(d.size("m")) * u64::from(d.size("d").div_ceil(32).max(1))
+    })]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

@@ -9,7 +9,7 @@ use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
 use crate::kernels::linalg::sum_chunks;
 use crate::tensor::{DType, Dims, Tensor};
-use crate::{params, reference};
+use crate::{cuda_source, params, reference};
 
 /// Rows of a chunk: long enough to keep partial results small, short enough to keep a GPU busy.
 pub const ROWS: u32 = 256;
@@ -86,7 +86,9 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, batches| batches * u64::from(d.size("c")) * u64::from(d.size("m").div_ceil(64)),
         |d, _| Loads { storage: 2.0 * f64::from(d.size("n")) * f64::from(d.size("m")), ..Loads::default() },
     ).rounds(|d| u64::from(d.size("n").div_ceil(d.size("c").max(1))) * 2)]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("linalg/column_sums.cu", 256, |d, _| {
+        d.batches() * u64::from(d.size("c")) * u64::from(d.size("m").div_ceil(32))
+    })]),
     reference: reference!(reference),
     window: |_, params| vec![("n", Params::from_bytes(params).rows), ("c", 1)],
     cost: |d, _| {

@@ -5,12 +5,13 @@
 
 use crate::error::Result;
 use crate::graph::Graph;
+use crate::kernel::cuda::Source;
 use crate::kernel::wgsl_module::{GROUP, TEXELS};
 use crate::kernel::*;
 use crate::kernels::linalg::matmul::{col_lanes, texel_tiles};
 use crate::kernels::linalg::{column_sums::check_chunks, sum_chunks};
 use crate::tensor::{DType, Dims, Tensor};
-use crate::{params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 /// Rows of a chunk: enough products per partial result that writing it costs little.
 pub const ROWS: u32 = 1024;
@@ -117,6 +118,11 @@ fn texture_constants(d: &Dims, a_whole: bool, w_whole: bool) -> Vec<(&'static st
     ]
 }
 
+/// Side of the tile of a CUDA block: small ones make more blocks of the few chunks there are.
+fn tile_side(size: u32) -> u32 {
+    if size <= 64 { 32 } else { 64 }
+}
+
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
     name: "gram",
@@ -160,7 +166,17 @@ pub static SPEC: KernelSpec = KernelSpec {
             subgroup_lanes: 0,
         },
     ]),
-    cuda: OnCuda::Absent { reason: "becomes a batched library GEMM when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[Source {
+        name: "tile",
+        constants: |d| {
+            vec![("TILE_M", Constant::U32(tile_side(d.size("m")))), ("TILE_P", Constant::U32(tile_side(d.size("p"))))]
+        },
+        ..cuda_source!("linalg/gram.cu", 256, |d, _| {
+            let tiles = |name| u64::from(d.size(name).div_ceil(tile_side(d.size(name))));
+            d.batches() * u64::from(d.size("c")) * tiles("m") * tiles("p")
+        })
+        .with(&[cuda_shared!("shared/vectors.cuh")])
+    }]),
     reference: reference!(reference),
     window: |_, params| vec![("n", Params::from_bytes(params).rows), ("c", 1)],
     cost: |d, _| {
@@ -174,6 +190,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         Case::new("smallest", &[("b", 1), ("h", 1), ("n", 1), ("c", 1), ("m", 1), ("p", 1)], Params::default_bytes),
         Case::new("odd", &[("b", 2), ("h", 3), ("n", 101), ("c", 7), ("m", 49), ("p", 33)], || Params { rows: 16 }.to_bytes()),
         Case::new("tile_plus_one", &[("b", 1), ("h", 2), ("n", 65), ("c", 2), ("m", 65), ("p", 66)], || Params { rows: 33 }.to_bytes()),
+        Case::new("narrow_and_wide", &[("b", 1), ("h", 2), ("n", 70), ("c", 2), ("m", 20), ("p", 70)], || Params { rows: 40 }.to_bytes()),
         Case::new("whole_texels", &[("b", 1), ("h", 2), ("n", 70), ("c", 2), ("m", 20), ("p", 32)], || Params { rows: 40 }.to_bytes()),
         Case::new("whole_columns", &[("b", 1), ("h", 3), ("n", 90), ("c", 1), ("m", 49), ("p", 32)], Params::default_bytes),
         Case::new("features_4096", &[("b", 1), ("h", 8), ("n", 4096), ("c", 4), ("m", 49), ("p", 32)], Params::default_bytes).for_bench(),

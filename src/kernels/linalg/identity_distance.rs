@@ -7,8 +7,7 @@
 use super::newton_schulz::{check_rows, dense};
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::params;
-use crate::reference;
+use crate::{cuda_source, params, reference};
 use crate::tensor::Dims;
 
 params! {
@@ -74,9 +73,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent {
-        reason: "becomes a block reduction when the CUDA backend is built",
-    },
+    cuda: OnCuda::Source(&[cuda_source!("linalg/identity_distance.cu", 256, |d, _| d.batches())]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

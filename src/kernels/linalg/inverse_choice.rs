@@ -9,7 +9,7 @@ use super::newton_schulz::ACCEPTED_RESIDUAL;
 use crate::error::Result;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::reference;
+use crate::{cuda_shared, cuda_source, reference};
 
 fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     let (m, s) = (args.dims.at("m"), args.dims.at("s"));
@@ -61,7 +61,10 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, batches| batches * (u64::from(d.size("m")) * u64::from(d.size("m"))).div_ceil(64),
         |d, _| Loads { storage: f64::from(d.size("m")) * f64::from(d.size("m")), ..Loads::default() },
     )]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("linalg/inverse_choice.cu", 256, |d, _| {
+        d.batches() * (u64::from(d.size("m")) * u64::from(d.size("m"))).div_ceil(1024)
+    })
+    .with(&[cuda_shared!("linalg/stretch.cuh")])]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

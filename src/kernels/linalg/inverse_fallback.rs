@@ -6,10 +6,10 @@
 //!   `fallback` 0.
 
 use super::newton_schulz as whole;
+use crate::kernel::cuda::Source;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::params;
-use crate::reference;
+use crate::{cuda_source, params, reference};
 use crate::tensor::{Dims, HostData};
 
 /// Largest matrix that Cholesky inverts: larger ones exceed the rounds of loops that llvmpipe allows a shader, which it
@@ -128,9 +128,10 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent {
-        reason: "becomes a batched library Cholesky when the CUDA backend is built",
-    },
+    cuda: OnCuda::Source(&[Source {
+        constants: |_| vec![("MOST_ROWS", Constant::U32(MOST_ROWS))],
+        ..cuda_source!("linalg/inverse_fallback.cu", 512, |d, _| d.batches())
+    }]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

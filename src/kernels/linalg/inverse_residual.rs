@@ -55,9 +55,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check: |dims, _| check_rows(dims.size("m")),
     wgpu: OnWgpu::Expand(expand),
-    cuda: OnCuda::Absent {
-        reason: "becomes batched GEMM and a block reduction when the CUDA backend is built",
-    },
+    cuda: OnCuda::Expand,
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

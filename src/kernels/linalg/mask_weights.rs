@@ -8,7 +8,7 @@ use crate::graph::Graph;
 use crate::kernel::wgsl_module::{BYTES, GROUP};
 use crate::kernel::*;
 use crate::kernels::laplacian::kernel_matrix::kept;
-use crate::reference;
+use crate::{cuda_source, reference};
 use crate::tensor::{DType, Tensor};
 
 fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
@@ -49,7 +49,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         |_, batches| batches,
         |d, _| Loads { storage: 2.0 * f64::from(d.size("n")), workgroup: 4096.0, ..Loads::default() },
     ).rounds(|d| 64 + 2 * u64::from(d.size("n").div_ceil(64)))]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("linalg/mask_weights.cu", 256, |d, _| d.batches())]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

@@ -358,7 +358,10 @@ pub static SPEC: KernelSpec = KernelSpec {
     }),
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "becomes a batched library GEMM when the CUDA backend is built" },
+    cuda: OnCuda::Library(
+        Library::Gemm,
+        &crate::cuda_source!("linalg/matmul.cu", 256, |d, _| (d.batches() * u64::from(d.size("n")) * u64::from(d.size("p"))).div_ceil(1024)),
+    ),
     reference: reference!(reference),
     window: |_, params| if Params::from_bytes(params).transpose_a == 0 { vec![("n", 1), ("ar", 1)] } else { Vec::new() },
     cost: |d, _| {

@@ -531,9 +531,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Expand(expand),
-    cuda: OnCuda::Absent {
-        reason: "becomes batched GEMM and a block kernel when the CUDA backend is built",
-    },
+    cuda: OnCuda::Expand,
     reference: Reference {
         f64: |args| reference(args, true),
         f32: |args| reference(args, false),
@@ -566,6 +564,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         converging("largest_in_16_kib", &heads(2, 51)),
         converging("beyond_16_kib", &heads(2, 52)),
         converging("sixty_four", &size(64)),
+        converging("eighty_eight", &heads(2, 88)),
         converging("hundred", &size(100)),
         converging("one_hundred_and_ninety_six", &size(196)),
         Case::new("duplicates", &heads(2, 49), || {

@@ -6,8 +6,7 @@
 use super::newton_schulz::{self as whole, dense};
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::params;
-use crate::reference;
+use crate::{cuda_source, params, reference};
 use crate::tensor::Dims;
 
 params! {
@@ -123,9 +122,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent {
-        reason: "becomes a block kernel when the CUDA backend is built",
-    },
+    cuda: OnCuda::Source(&[cuda_source!("linalg/newton_schulz_start.cu", 256, |d, _| d.batches())]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

@@ -2,16 +2,18 @@
 //!
 //! A as a packed lower triangle, X whole and some rows of AX fill the workgroup's memory: m ≤ 51 in 16 KiB, m ≤ 73 in
 //! 32 KiB. u and from it the number of steps and their factors are found inside. X is symmetric in exact arithmetic, but
-//! iterating on half of it is unstable; the shader has the numbers.
+//! iterating on half of it is unstable; the shader has the numbers. In the 48 KiB of a CUDA block, A, X and AX are whole for
+//! m ≤ 60, and A comes from the cache beyond.
 //!
 //! * `a`, `x` `[b, h, m, m]`, symmetric; `residual` `[b, h, 1]`: ‖I − AX‖_F, if asked for; `bound` `[b, h, 2]`: u and the
 //!   steps that were taken, counted as they were taken.
 
 use super::newton_schulz::{self as whole, bound::MOST_STEPS, dense};
 use crate::numbers::Short;
+use crate::kernel::cuda::Source;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::params;
+use crate::{cuda_shared, cuda_source, params};
 use crate::tensor::Dims;
 
 params! {
@@ -49,7 +51,7 @@ fn panel(m: u32) -> u32 {
 
 /// Whether a device has the workgroup memory and the threads for matrices of size m.
 pub fn fits(m: u32, caps: &Caps) -> bool {
-    (1..=88).contains(&m)
+    (1..=MOST_ROWS).contains(&m)
         && threads(m) <= caps.invocations.min(256)
         && workgroup_bytes(m, panel(m)) <= caps.workgroup_bytes
 }
@@ -143,6 +145,25 @@ static VARIANTS: &[Variant] = &[Variant {
     subgroup_lanes: 0,
 }];
 
+/// Largest matrix.
+const MOST_ROWS: u32 = 88;
+/// Largest matrix of which a CUDA block keeps A, X and AX whole.
+const WHOLE_A: u32 = 60;
+
+/// Constants of a CUDA source: rows padded to whole `float4`s, and rows of AX at a time, as many as fit beside X in 48 KiB less
+/// what sums over warps take, in equal panels.
+fn block_constants(d: &Dims, a_shared: bool) -> Vec<(&'static str, Constant)> {
+    let side = d.size("m").next_multiple_of(4);
+    let most = ((48 << 10) - 256 - 4 * side * side) / (4 * side) / 4 * 4;
+    let panel = side.div_ceil(side.div_ceil(most)).next_multiple_of(4);
+    vec![
+        ("M", Constant::U32(d.size("m"))),
+        ("SIDE", Constant::U32(side)),
+        ("PANEL", Constant::U32(panel)),
+        ("A_SHARED", Constant::Bool(a_shared)),
+    ]
+}
+
 const SPREAD: &[(&str, Fill)] = &[("a", Fill::Made(whole::data::spread))];
 
 /// Converging cases leave the residual out: there it is nothing but rounding.
@@ -182,9 +203,22 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent {
-        reason: "becomes a block kernel when the CUDA backend is built",
-    },
+    cuda: OnCuda::Source(&[
+        Source {
+            name: "whole",
+            constants: |d| block_constants(d, true),
+            suits: |d, _| (1..=WHOLE_A).contains(&d.size("m")),
+            ..cuda_source!("linalg/newton_schulz_workgroup.cu", 256, |d, _| d.batches())
+                .with(&[cuda_shared!("shared/vectors.cuh")])
+        },
+        Source {
+            name: "panel",
+            constants: |d| block_constants(d, false),
+            suits: |d, _| (1..=MOST_ROWS).contains(&d.size("m")),
+            ..cuda_source!("linalg/newton_schulz_workgroup.cu", 512, |d, _| d.batches())
+                .with(&[cuda_shared!("shared/vectors.cuh")])
+        },
+    ]),
     reference: Reference {
         f64: |args| reference(args, true),
         f32: |args| reference(args, false),

@@ -6,7 +6,7 @@
 
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::reference;
+use crate::{cuda_source, reference};
 use crate::tensor::{Dims, HostData};
 
 /// Longest row: one workgroup sums it, and llvmpipe ends all loops of an invocation, in silence, after 65 535 rounds.
@@ -106,9 +106,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent {
-        reason: "becomes a block reduction when the CUDA backend is built",
-    },
+    cuda: OnCuda::Source(&[cuda_source!("linalg/reduce_sum.cu", 256, |d, _| d.batches())]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

@@ -4,10 +4,11 @@
 
 use crate::error::Result;
 use crate::graph::Graph;
+use crate::kernel::cuda::Source;
 use crate::kernel::wgsl_module::{BYTES, GROUP};
 use crate::kernel::*;
 use crate::kernels::laplacian::kernel_matrix::kept;
-use crate::reference;
+use crate::{cuda_shared, cuda_source, reference};
 use crate::tensor::{DType, Tensor};
 
 fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
@@ -52,7 +53,24 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, batches| batches * (u64::from(d.size("n")) * u64::from(d.size("m"))).div_ceil(64),
         |d, _| Loads { storage: 3.0 * f64::from(d.size("n")) * f64::from(d.size("m")), ..Loads::default() },
     )]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[
+        Source {
+            name: "vec4",
+            vec4: &["x", "shift", "out"],
+            constants: |_| vec![("VECTORS", Constant::Bool(true))],
+            ..cuda_source!("linalg/row_affine.cu", 256, |d, _| {
+                d.batches() * (u64::from(d.size("n")) * u64::from(d.size("m"))).div_ceil(4096)
+            })
+            .with(&[cuda_shared!("shared/vectors.cuh"), cuda_shared!("linalg/stretch.cuh")])
+        },
+        Source {
+            constants: |_| vec![("VECTORS", Constant::Bool(false))],
+            ..cuda_source!("linalg/row_affine.cu", 256, |d, _| {
+                d.batches() * (u64::from(d.size("n")) * u64::from(d.size("m"))).div_ceil(1024)
+            })
+            .with(&[cuda_shared!("shared/vectors.cuh"), cuda_shared!("linalg/stretch.cuh")])
+        },
+    ]),
     reference: reference!(reference),
     window: by_rows,
     cost: |d, _| {
@@ -63,6 +81,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     cases: &[
         Case::new("smallest", &[("b", 1), ("h", 1), ("n", 1), ("m", 1)], Vec::new).without(&["shift", "scale", "keep"]),
         Case::new("odd", &[("b", 2), ("h", 3), ("n", 17), ("m", 5)], Vec::new),
+        Case::new("whole_vectors", &[("b", 1), ("h", 2), ("n", 67), ("m", 20)], Vec::new),
         Case::new("masked_garbage", &[("b", 1), ("h", 2), ("n", 65), ("m", 3)], Vec::new).without(&["shift"])
             .filled(&[("keep", Fill::Value(0.0)), ("x", Fill::Value(3e38)), ("scale", Fill::Value(316.0))]),
         Case::new("shared_mask", &[("b", 2), ("h", 2), ("n", 9), ("m", 33)], Vec::new).without(&["scale"]).shared(&["keep"]),

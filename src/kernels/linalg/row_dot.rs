@@ -5,10 +5,11 @@
 
 use crate::error::Result;
 use crate::graph::Graph;
+use crate::kernel::cuda::Source;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::tensor::{DType, Tensor};
-use crate::{params, reference};
+use crate::tensor::{DType, Dims, Tensor};
+use crate::{cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -36,6 +37,11 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
     Ok(())
 }
 
+/// Threads of a CUDA block that share a row.
+fn lanes(d: &Dims) -> u32 {
+    d.size("m").next_power_of_two().clamp(2, 32)
+}
+
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
     name: "row_dot",
@@ -58,7 +64,12 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, batches| batches * u64::from(d.size("n").div_ceil(64)),
         |d, _| Loads { storage: 2.0 * f64::from(d.size("n")) * f64::from(d.size("m")), ..Loads::default() },
     ).rounds(|d| u64::from(d.size("m")))]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[Source {
+        constants: |d| vec![("LANES", Constant::U32(lanes(d)))],
+        ..cuda_source!("linalg/row_dot.cu", 256, |d, _| {
+            (d.batches() * u64::from(d.size("n"))).div_ceil(u64::from(256 / lanes(d)))
+        })
+    }]),
     reference: reference!(reference),
     window: by_rows,
     cost: |d, _| {

@@ -5,10 +5,10 @@
 
 use crate::error::Result;
 use crate::graph::Graph;
+use crate::kernel::cuda::Source;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::params;
-use crate::reference;
+use crate::{cuda_shared, cuda_source, params, reference};
 use crate::tensor::{DType, Dims, Tensor};
 
 params! {
@@ -91,7 +91,24 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "becomes an elementwise kernel when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[
+        Source {
+            name: "vec4",
+            vec4: &["x", "out"],
+            constants: |_| vec![("VECTORS", Constant::Bool(true))],
+            ..cuda_source!("linalg/scale_rows.cu", 256, |d, _| {
+                d.batches() * (u64::from(d.size("r")) * u64::from(d.size("c"))).div_ceil(4096)
+            })
+            .with(&[cuda_shared!("shared/vectors.cuh"), cuda_shared!("linalg/stretch.cuh")])
+        },
+        Source {
+            constants: |_| vec![("VECTORS", Constant::Bool(false))],
+            ..cuda_source!("linalg/scale_rows.cu", 256, |d, _| {
+                d.batches() * (u64::from(d.size("r")) * u64::from(d.size("c"))).div_ceil(1024)
+            })
+            .with(&[cuda_shared!("shared/vectors.cuh"), cuda_shared!("linalg/stretch.cuh")])
+        },
+    ]),
     reference: reference!(reference),
     window: |_, _| vec![("r", 1)],
     cost: |d, _| {

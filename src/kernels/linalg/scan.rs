@@ -4,9 +4,10 @@
 //!
 //! * `x`, `out` `[b, h, n]`; n ≤ [`LONGEST_ROW`].
 
+use crate::kernel::cuda::Source;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::reference;
+use crate::{cuda_shared, cuda_source, reference};
 use crate::tensor::{Dims, HostData};
 
 /// Longest row: one workgroup scans it, and llvmpipe ends all loops of an invocation, in silence, after 65 535 rounds.
@@ -84,9 +85,20 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent {
-        reason: "becomes a block scan when the CUDA backend is built",
-    },
+    cuda: OnCuda::Source(&[
+        Source {
+            name: "vec4",
+            vec4: &["x", "out"],
+            constants: |_| vec![("VECTORS", Constant::Bool(true))],
+            ..cuda_source!("linalg/scan.cu", 512, |d, _| d.batches())
+                .with(&[cuda_shared!("shared/vectors.cuh")])
+        },
+        Source {
+            constants: |_| vec![("VECTORS", Constant::Bool(false))],
+            ..cuda_source!("linalg/scan.cu", 512, |d, _| d.batches())
+                .with(&[cuda_shared!("shared/vectors.cuh")])
+        },
+    ]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

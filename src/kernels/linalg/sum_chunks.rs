@@ -7,7 +7,7 @@ use crate::graph::Graph;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
 use crate::tensor::{DType, Tensor};
-use crate::{params, reference};
+use crate::{cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -53,7 +53,9 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, batches| batches * u64::from(d.size("m").div_ceil(64)),
         |d, _| Loads { storage: f64::from(d.size("c")) * f64::from(d.size("m")), ..Loads::default() },
     ).rounds(|d| u64::from(d.size("c")))]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("linalg/sum_chunks.cu", 128, |d, _| {
+        d.batches() * u64::from(d.size("m").div_ceil(128))
+    })]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

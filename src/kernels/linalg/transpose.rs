@@ -6,9 +6,10 @@
 
 use crate::error::Result;
 use crate::graph::Graph;
+use crate::kernel::cuda::Source;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::reference;
+use crate::{cuda_source, reference};
 use crate::tensor::{DType, Dims, Tensor};
 
 fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
@@ -84,9 +85,12 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check: any_dims,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent {
-        reason: "becomes a tile kernel when the CUDA backend is built",
-    },
+    cuda: OnCuda::Source(&[Source {
+        name: "tile32",
+        ..cuda_source!("linalg/transpose.cu", 256, |d, _| {
+            d.batches() * u64::from(d.size("n").div_ceil(32)) * u64::from(d.size("m").div_ceil(32))
+        })
+    }]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

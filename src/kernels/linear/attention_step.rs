@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::kernel::wgsl_module::{BYTES, GROUP};
 use crate::kernel::*;
 use crate::kernels::laplacian::kernel_matrix::kept;
-use crate::reference;
+use crate::{cuda_source, reference};
 use crate::tensor::{DType, Dims};
 
 fn check(dims: &Dims, _: &[u8]) -> std::result::Result<(), String> {
@@ -100,7 +100,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         let columns = u64::from(d.size("w").div_ceil(64));
         (u64::from(d.size("n")) + 1) * columns * (u64::from(d.size("r")) + 1)
     })]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("linear/attention_step.cu", 256, |d, _| d.batches())]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::graph::Graph;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::reference;
+use crate::{cuda_shared, cuda_source, reference};
 use crate::tensor::{DType, Dims, Tensor};
 
 fn check(dims: &Dims, _: &[u8]) -> std::result::Result<(), String> {
@@ -73,7 +73,10 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, _| Loads { storage: 3.0 * words(d), ..Loads::default() },
     )
     .rounds(|d| 2 * u64::from(d.size("n")))]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("linear/axis_scan.cu", 128, |d, _| {
+        d.batches() * (u64::from(d.size("o")) * u64::from(d.size("m"))).div_ceil(128)
+    })
+    .with(&[cuda_shared!("shared/items.cuh")])]),
     reference: reference!(reference),
     window: |_, _| vec![("o", 1)],
     cost: |d, _| {

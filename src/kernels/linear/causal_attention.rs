@@ -294,7 +294,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: Some(|dims, _| dims.set("w", dims.size("e") + 1)),
     check,
     wgpu: OnWgpu::Expand(expand),
-    cuda: OnCuda::Absent { reason: "expands into kernels of its own when the CUDA backend is built" },
+    cuda: OnCuda::Expand,
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, params| {

@@ -14,7 +14,7 @@ use crate::kernel::wgsl_module::{BYTES, GROUP, TEXELS};
 use crate::kernel::*;
 use crate::kernels::linalg::column_sums::check_chunks;
 use crate::tensor::{DType, Dims};
-use crate::{params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -172,6 +172,53 @@ static VARIANTS: &[Variant] = &[
     },
 ];
 
+/// Blocks of `rows` queries of a chunk and 32 value columns, or 64 where there are more; `fours`: rows are whole `float4`s.
+const fn source(rows: u32, fours: bool) -> cuda::Source {
+    fn columns(d: &Dims) -> u32 {
+        if d.size("e") <= 32 { 32 } else { 64 }
+    }
+    fn groups(d: &Dims, rows: u32) -> u64 {
+        // As long as chunks can be that make c of n tokens.
+        let longest = match d.size("c") {
+            0 | 1 => d.size("n"),
+            c => d.size("n").saturating_sub(1) / (c - 1),
+        };
+        let tiles = u64::from(longest.div_ceil(rows)) * u64::from(d.size("e").div_ceil(columns(d)).max(1));
+        d.batches() * u64::from(d.size("c")) * tiles
+    }
+    fn constants(d: &Dims, rows: u32, fours: bool) -> Vec<(&'static str, Constant)> {
+        vec![("ROWS", Constant::U32(rows)), ("COLS", Constant::U32(columns(d))), ("FOURS", Constant::Bool(fours))]
+    }
+    let shared: &[&cuda::Shared] = &[cuda_shared!("shared/divide.cuh"), cuda_shared!("shared/rows.cuh"), cuda_shared!("linear/tokens.cuh")];
+    match (rows, fours) {
+        (32, false) => cuda::Source {
+            name: "tile32_words",
+            constants: |d| constants(d, 32, false),
+            suits: |d, p| d.size("n").min(Params::from_bytes(p).rows) <= 32,
+            ..cuda_source!("linear/chunk_attend.cu", 128, |d, _| groups(d, 32)).with(shared)
+        },
+        (32, true) => cuda::Source {
+            name: "tile32",
+            vec4: &["q", "k", "v", "states"],
+            constants: |d| constants(d, 32, true),
+            ..source(32, false)
+        },
+        (_, false) => cuda::Source {
+            name: "tile64_words",
+            constants: |d| constants(d, 64, false),
+            ..cuda_source!("linear/chunk_attend.cu", 128, |d, _| groups(d, 64)).with(shared)
+        },
+        (_, true) => cuda::Source {
+            name: "tile64",
+            vec4: &["q", "k", "v", "states"],
+            constants: |d| constants(d, 64, true),
+            ..source(64, false)
+        },
+    }
+}
+
+static SOURCES: &[cuda::Source] = &[source(32, true), source(32, false), source(64, true), source(64, false)];
+
 const NUMBERS: [(&str, Fill); 3] =
     [("q", Fill::Uniform(0.0, 1.0)), ("k", Fill::Uniform(0.0, 1.0)), ("states", Fill::Uniform(0.0, 4.0))];
 const MASKED: &[(&str, Fill)] = &[NUMBERS[0], NUMBERS[1], NUMBERS[2], POWERS, SEGMENTS];
@@ -212,7 +259,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: Some(|dims, params| dims.set("p", dims.size("e") + 1 - Params::from_bytes(params).divide.min(1))),
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "becomes one kernel of tiles in shared memory when the CUDA backend is built" },
+    cuda: OnCuda::Source(SOURCES),
     reference: reference!(reference),
     window: |_, params| vec![("n", Params::from_bytes(params).rows), ("c", 1)],
     cost: |d, _| {

@@ -13,7 +13,7 @@ use crate::kernel::*;
 use crate::kernels::linalg::column_sums::check_chunks;
 use crate::kernels::linalg::matmul::{col_lanes, texel_tiles};
 use crate::tensor::{DType, Dims, HostData};
-use crate::{params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -132,6 +132,44 @@ static VARIANTS: &[Variant] = &[
     },
 ];
 
+/// Blocks of `side` features and columns, 4 × 4 a thread; `fours`: rows are whole `float4`s.
+const fn source(side: u32, fours: bool) -> cuda::Source {
+    fn groups(d: &Dims, params: &[u8], side: u32) -> u64 {
+        let sides = u64::from(1 + Params::from_bytes(params).two_sided);
+        let columns = d.size("e").div_ceil(side).max(1);
+        d.batches() * u64::from(d.size("c")) * sides * u64::from(d.size("r").div_ceil(side)) * u64::from(columns)
+    }
+    let shared: &[&cuda::Shared] = &[cuda_shared!("shared/rows.cuh"), cuda_shared!("linear/tokens.cuh")];
+    let narrow = |d: &Dims, _: &[u8]| d.size("r") <= 32 && d.size("e") <= 32;
+    match (side, fours) {
+        (32, false) => cuda::Source {
+            name: "tile32_words",
+            constants: |_| vec![("SIDE", Constant::U32(32)), ("FOURS", Constant::Bool(false))],
+            suits: narrow,
+            ..cuda_source!("linear/chunk_states.cu", 64, |d, p| groups(d, p, 32)).with(shared)
+        },
+        (32, true) => cuda::Source {
+            name: "tile32",
+            vec4: &["k", "v"],
+            constants: |_| vec![("SIDE", Constant::U32(32)), ("FOURS", Constant::Bool(true))],
+            ..source(32, false)
+        },
+        (_, false) => cuda::Source {
+            name: "tile64_words",
+            constants: |_| vec![("SIDE", Constant::U32(64)), ("FOURS", Constant::Bool(false))],
+            ..cuda_source!("linear/chunk_states.cu", 256, |d, p| groups(d, p, 64)).with(shared)
+        },
+        (_, true) => cuda::Source {
+            name: "tile64",
+            vec4: &["k", "v"],
+            constants: |_| vec![("SIDE", Constant::U32(64)), ("FOURS", Constant::Bool(true))],
+            ..source(64, false)
+        },
+    }
+}
+
+static SOURCES: &[cuda::Source] = &[source(32, true), source(32, false), source(64, true), source(64, false)];
+
 /// Two segments, cut at `cut`, of all tokens but the last two.
 fn segments(n: u32, cut: u32) -> impl Iterator<Item = u32> {
     let end = n.saturating_sub(2);
@@ -203,7 +241,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     }),
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "becomes one kernel of tiles in shared memory when the CUDA backend is built" },
+    cuda: OnCuda::Source(SOURCES),
     reference: reference!(reference),
     window: |_, params| vec![("n", Params::from_bytes(params).rows), ("c", 1)],
     cost: |d, _| {

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
 use crate::tensor::Dims;
-use crate::{params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -72,7 +72,10 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, _| Loads { storage: 2.0 * f64::from(d.size("n")) * f64::from(d.size("s")), ..Loads::default() },
     )
     .rounds(|d| u64::from(d.size("s") / d.size("p").max(1)))]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("linear/contract_rows.cu", 256, |d, _| {
+        d.batches() * (u64::from(d.size("n")) * u64::from(d.size("p"))).div_ceil(256)
+    })
+    .with(&[cuda_shared!("shared/items.cuh")])]),
     reference: reference!(reference),
     window: by_rows,
     cost: |d, _| {

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::graph::Graph;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::reference;
+use crate::{cuda_shared, cuda_source, reference};
 use crate::tensor::{DType, Tensor};
 
 fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
@@ -43,7 +43,10 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, _| (u64::from(d.size("heads")) * u64::from(d.size("t"))).div_ceil(64),
         |d, _| Loads { storage: f64::from(d.size("heads")) * f64::from(d.size("t")), ..Loads::default() },
     )]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("linear/decay_powers.cu", 128, |d, _| {
+        (u64::from(d.size("heads")) * u64::from(d.size("t"))).div_ceil(128)
+    })
+    .with(&[cuda_shared!("shared/items.cuh")])]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::kernel::wgsl_module::{BYTES, GROUP};
 use crate::kernel::*;
 use crate::kernels::laplacian::kernel_matrix::kept;
-use crate::reference;
+use crate::{cuda_shared, cuda_source, reference};
 use crate::tensor::{DType, Dims, HostData};
 
 /// Numerators over a denominator, zeros where that is 0.
@@ -65,7 +65,10 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, batches| batches * (u64::from(d.size("n")) * u64::from(d.size("p"))).div_ceil(64),
         |d, _| Loads { storage: 2.0 * f64::from(d.size("n")) * f64::from(d.size("p")), ..Loads::default() },
     )]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("linear/divide_rows.cu", 256, |d, _| {
+        d.batches() * (u64::from(d.size("n")) * u64::from(d.size("p"))).div_ceil(256)
+    })
+    .with(&[cuda_shared!("shared/items.cuh")])]),
     reference: reference!(reference),
     window: by_rows,
     cost: |d, _| {

@@ -114,7 +114,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check: check_widths,
     wgpu: OnWgpu::Expand(expand),
-    cuda: OnCuda::Absent { reason: "becomes library GEMMs when the CUDA backend is built" },
+    cuda: OnCuda::Expand,
     reference: reference!(reference),
     window: by_rows,
     cost: |d, _| {

@@ -10,7 +10,7 @@ use crate::kernel::wgsl_module::{BYTES, GROUP};
 use crate::kernel::*;
 use crate::kernels::laplacian::kernel_matrix::kept;
 use crate::tensor::{DType, Dims};
-use crate::{params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -76,7 +76,10 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, batches| batches * (u64::from(d.size("n")) * u64::from(d.size("s"))).div_ceil(64),
         |d, _| Loads { storage: 2.0 * f64::from(d.size("n")) * f64::from(d.size("s")), ..Loads::default() },
     )]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("linear/outer_rows.cu", 256, |d, _| {
+        d.batches() * (u64::from(d.size("n")) * u64::from(d.size("s"))).div_ceil(256)
+    })
+    .with(&[cuda_shared!("shared/items.cuh")])]),
     reference: reference!(reference),
     window: by_rows,
     cost: |d, _| {

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::kernel::wgsl_module::{GROUP, TEXELS};
 use crate::kernel::*;
 use crate::tensor::{DType, Dims};
-use crate::{params, reference};
+use crate::{cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -143,7 +143,9 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "becomes a block scan when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("linear/scan_states.cu", 256, |d, _| {
+        d.batches() * u64::from(d.size("s").div_ceil(32))
+    })]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

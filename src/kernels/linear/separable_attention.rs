@@ -254,7 +254,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Expand(expand),
-    cuda: OnCuda::Absent { reason: "expands into kernels of its own when the CUDA backend is built" },
+    cuda: OnCuda::Expand,
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::kernel::wgsl_module::{BYTES, GROUP, TEXELS};
 use crate::kernel::*;
 use crate::kernels::laplacian::kernel_matrix::kept;
-use crate::reference;
+use crate::{cuda_shared, cuda_source, reference};
 use crate::tensor::{DType, Dims};
 
 fn check(dims: &Dims, params: &[u8]) -> std::result::Result<(), String> {
@@ -54,6 +54,26 @@ fn groups(d: &Dims, batches: u64, rows: u32) -> u64 {
 }
 
 const FILL: [(&str, Fill); 2] = [("q", Fill::Uniform(0.0, 1.0)), ("state", Fill::Uniform(0.1, 1.0))];
+
+/// 128 rows and 32 columns a block; `fours`: rows of queries and of products are whole `float4`s.
+const fn source(fours: bool) -> cuda::Source {
+    let words = cuda::Source {
+        constants: |_| vec![("FOURS", Constant::Bool(false))],
+        ..cuda_source!("linear/state_rows.cu", 128, |d, _| groups(d, d.batches(), 128))
+    }
+    .with(&[cuda_shared!("shared/divide.cuh"), cuda_shared!("shared/rows.cuh")]);
+    match fours {
+        false => words,
+        // Products of a state are whole `float4`s where its columns are; the sums of keys behind them are read one by one.
+        true => cuda::Source {
+            name: "vectors",
+            vec4: &["q", "state"],
+            constants: |_| vec![("FOURS", Constant::Bool(true))],
+            suits: |d, _| whole_texels(d),
+            ..words
+        },
+    }
+}
 
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
@@ -104,7 +124,7 @@ pub static SPEC: KernelSpec = KernelSpec {
             subgroup_lanes: 0,
         },
     ]),
-    cuda: OnCuda::Absent { reason: "becomes the epilogue of a library GEMM when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[source(true), source(false)]),
     reference: reference!(reference),
     window: by_rows,
     cost: |d, _| {

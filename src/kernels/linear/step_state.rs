@@ -6,7 +6,7 @@
 use crate::error::Result;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::reference;
+use crate::{cuda_shared, cuda_source, reference};
 use crate::tensor::Dims;
 
 fn check(dims: &Dims, _: &[u8]) -> std::result::Result<(), String> {
@@ -46,7 +46,10 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, batches| batches * (u64::from(d.size("r")) * u64::from(d.size("w"))).div_ceil(64),
         |d, _| Loads { storage: f64::from(d.size("r")) * f64::from(d.size("w")), ..Loads::default() },
     )]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("linear/step_state.cu", 256, |d, _| {
+        d.batches() * (u64::from(d.size("r")) * u64::from(d.size("w"))).div_ceil(256)
+    })
+    .with(&[cuda_shared!("shared/items.cuh")])]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

@@ -8,7 +8,7 @@
 use crate::error::Result;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::reference;
+use crate::{cuda_source, reference};
 use crate::tensor::{DType, Dims, HostData};
 
 fn check(dims: &Dims, _: &[u8]) -> std::result::Result<(), String> {
@@ -83,7 +83,9 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, batches| batches * (u64::from(d.size("n")) * u64::from(d.size("e"))).div_ceil(64),
         |d, _| Loads { storage: 3.0 * words(d), ..Loads::default() },
     )]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("mask/choose_rows.cu", 256, |d, _| {
+        d.batches() * (u64::from(d.size("n")) * u64::from(d.size("e"))).div_ceil(256)
+    })]),
     reference: reference!(reference),
     window: by_rows,
     cost: |d, _| {

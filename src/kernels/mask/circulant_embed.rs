@@ -8,8 +8,7 @@ use super::grid::Grid;
 use crate::error::Result;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::params;
-use crate::reference;
+use crate::{cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -109,7 +108,9 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, _| (u64::from(d.size("g")) * u64::from(d.size("f"))).div_ceil(64),
         |d, _| Loads { storage: f64::from(d.size("g")) * f64::from(d.size("t")), ..Loads::default() },
     )]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("mask/circulant_embed.cu", 256, |d, _| {
+        (2 * u64::from(d.size("g")) * u64::from(d.size("f"))).div_ceil(256)
+    })]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

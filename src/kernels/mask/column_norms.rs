@@ -9,7 +9,7 @@ use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
 use crate::kernels::linalg::column_sums::check_chunks;
 use crate::tensor::{DType, Dims, HostData, Tensor};
-use crate::{params, reference};
+use crate::{cuda_source, params, reference};
 
 /// Rows of a chunk.
 pub const ROWS: u32 = 256;
@@ -90,7 +90,9 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, _| Loads { storage: 2.0 * f64::from(d.size("n")) * f64::from(d.size("r")), ..Loads::default() },
     )
     .rounds(|d| u64::from(d.size("n").div_ceil(d.size("c").max(1))) * 4)]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("mask/column_norms.cu", 256, |d, _| {
+        d.batches() * u64::from(d.size("c")) * u64::from(d.size("r").div_ceil(32))
+    })]),
     reference: reference!(reference),
     window: |_, params| vec![("n", Params::from_bytes(params).rows), ("c", 1)],
     cost: |d, _| {

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
 use crate::tensor::{DType, Dims};
-use crate::{params, reference};
+use crate::{cuda_source, params, reference};
 
 /// Flags of a part: 32 for each of 64 threads.
 pub const PART: u32 = 2048;
@@ -61,7 +61,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, _| u64::from(d.size("parts")),
         |d, _| Loads { storage: f64::from(d.size("total")).max(1.0), ..Loads::default() },
     )]),
-    cuda: OnCuda::Absent { reason: "one block per part when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("mask/count_flags.cu", 256, |d, _| u64::from(d.size("parts")))]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

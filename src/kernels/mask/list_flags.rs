@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
 use crate::tensor::{DType, Dims, HostData};
-use crate::{params, reference};
+use crate::{cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -117,7 +117,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         },
     )
     .rounds(|d| u64::from(d.size("parts") / 64 + 1) + 64 + 2 * u64::from(PART / 64))]),
-    cuda: OnCuda::Absent { reason: "becomes a block scan when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("mask/list_flags.cu", 256, |d, _| u64::from(d.size("parts")))]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

@@ -181,7 +181,7 @@ fn expand(x: &mut Expansion<'_>) -> Result<()> {
     // The guard's lists name rows of whole slices; a slice holds sums, lists, what is computed again and what is gathered.
     let listed = 4 * u64::from(places) * (2 * u64::from(e) + 4);
     let per_head = if gathered { listed + 4 * gathered_bytes } else { listed };
-    let budget = (x.caps.memory_budget / 2).min(if gathered { 4 * binding } else { u64::MAX });
+    let budget = (x.caps.memory_budget / 2).min(if gathered { binding.saturating_mul(4) } else { u64::MAX });
     let mut statuses = Vec::new();
     match slices(b, h, per_head, budget) {
         None => statuses.extend(fourier::record(x.graph, &job, &task)?),
@@ -284,7 +284,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Expand(expand),
-    cuda: OnCuda::Absent { reason: "expands into the same smaller entries, with library transforms, when the CUDA backend is built" },
+    cuda: OnCuda::Expand,
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, params| {

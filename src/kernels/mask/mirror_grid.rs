@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::kernel::wgsl_module::{GROUP, Shared};
 use crate::kernel::*;
 use crate::tensor::Dims;
-use crate::{params, reference};
+use crate::{cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -108,6 +108,17 @@ const fn sizes(n: u32, m: u32, c: u32) -> [(&'static str, u32); 5] {
     [("b", 2), ("h", 2), ("n", n), ("m", m), ("c", c)]
 }
 
+/// Where a thread moves so many neighbouring words.
+const fn in_cuda<const WORDS: u32>() -> cuda::Source {
+    cuda::Source {
+        constants: |_| vec![("WORDS", Constant::U32(WORDS))],
+        ..cuda_source!("mask/mirror_grid.cu", 256, |d, _| {
+            d.batches() * (numbers(d) / u64::from(WORDS)).div_ceil(256)
+        })
+        .with(&[cuda::VECTORS])
+    }
+}
+
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
     name: "mirror_grid",
@@ -124,7 +135,15 @@ pub static SPEC: KernelSpec = KernelSpec {
     }),
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[
+        cuda::Source {
+            name: "vec4",
+            vec4: &["x", "y"],
+            suits: |d, _| d.size("c").is_multiple_of(4) && d.size("c") > 0,
+            ..in_cuda::<4>()
+        },
+        in_cuda::<1>(),
+    ]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
 use crate::tensor::{DType, Dims, HostData};
-use crate::{params, reference};
+use crate::{cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -113,7 +113,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         },
     )
     .rounds(|d| u64::from(d.size("r")))]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("mask/noise_flags.cu", 256, |d, _| d.batches() * u64::from(d.size("n").div_ceil(8)))]),
     reference: reference!(reference),
     window: by_rows,
     cost: |d, _| {

@@ -110,7 +110,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     }),
     check,
     wgpu: OnWgpu::Expand(expand),
-    cuda: OnCuda::Absent { reason: "becomes the same smaller kernels when the CUDA backend is built" },
+    cuda: OnCuda::Expand,
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::graph::Graph;
 use crate::kernel::wgsl_module::{BYTES, GROUP};
 use crate::kernel::*;
-use crate::reference;
+use crate::{cuda_source, reference};
 use crate::tensor::{DType, Dims, HostData, Tensor};
 
 fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
@@ -54,6 +54,15 @@ fn some_rows(dims: &Dims) -> HostData {
 
 const FILLS: [(&str, Fill); 1] = [("index", Fill::Made(some_rows))];
 
+/// Where a thread moves so many neighbouring words.
+const fn in_cuda<const WORDS: u32>() -> cuda::Source {
+    cuda::Source {
+        constants: |_| vec![("WORDS", Constant::U32(WORDS))],
+        ..cuda_source!("mask/pack_rows.cu", 256, |d, _| (words(d) as u64 / u64::from(WORDS)).div_ceil(256))
+        .with(&[cuda::VECTORS])
+    }
+}
+
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
     name: "pack_rows",
@@ -77,7 +86,15 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, _| (words(d) as u64).div_ceil(64),
         |d, _| Loads { storage: 2.0 * words(d), ..Loads::default() },
     )]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[
+        cuda::Source {
+            name: "vec4",
+            vec4: &["x", "out"],
+            suits: |d, _| d.size("c").is_multiple_of(4) && d.size("c") > 0,
+            ..in_cuda::<4>()
+        },
+        in_cuda::<1>(),
+    ]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| Cost { flop: 0.0, exp: 0.0, stores: words(d), bytes: 8.0 * words(d), ..Cost::default() },

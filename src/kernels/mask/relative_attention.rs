@@ -15,7 +15,7 @@ use super::relative::{Grid, Operands, Params, RELATIVE, check_grid, finish};
 use crate::error::Result;
 use crate::kernel::wgsl_module::{GROUP, Shared};
 use crate::kernel::*;
-use crate::reference;
+use crate::{cuda_shared, cuda_source, reference};
 use crate::tensor::{DType, Dims, HostData};
 
 /// WGSL that the variants below share.
@@ -265,6 +265,13 @@ fn steep(dims: &Dims) -> HostData {
     HostData::F32((0..dims.at("tables") * dims.at("t")).map(entry).collect())
 }
 
+/// For values of any width.
+const IN_CUDA: cuda::Source = cuda::Source {
+    constants: |_| vec![("WHOLE", Constant::Bool(false))],
+    ..cuda_source!("mask/relative_attention.cu", 128, |d, _| groups(d, d.batches(), 64, 64))
+        .with(&[cuda::VECTORS, cuda_shared!("mask/relative.cuh")])
+};
+
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
     name: "relative_attention",
@@ -286,9 +293,15 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent {
-        reason: "becomes one kernel of tiles in shared memory when the CUDA backend is built",
-    },
+    cuda: OnCuda::Source(&[
+        cuda::Source {
+            name: "vec4",
+            vec4: &["v"],
+            constants: |_| vec![("WHOLE", Constant::Bool(true))],
+            ..IN_CUDA
+        },
+        IN_CUDA,
+    ]),
     reference: reference!(reference),
     window: whole_heads,
     cost,

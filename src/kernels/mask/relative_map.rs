@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
 use crate::tensor::{DType, Dims, HostData};
-use crate::{params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`]: those of [`relative::Params`] and what the weights are divided by.
@@ -141,7 +141,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, _| Loads { storage: pairs(d) * (f64::from(2 * d.size("r")) + 2.0), ..Loads::default() },
     )
     .rounds(|d| u64::from(d.size("n").div_ceil(256)) * (2 + u64::from(d.size("r").div_ceil(4))) + 8)]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("mask/relative_map.cu", 256, |d, _| d.batches() * u64::from(d.size("c"))).with(&[cuda_shared!("mask/relative.cuh"), cuda_shared!("mask/relative_row.cuh")])]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

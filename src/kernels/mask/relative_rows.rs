@@ -14,7 +14,7 @@ use super::relative_attention::segments;
 use crate::error::Result;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::reference;
+use crate::{cuda_shared, cuda_source, reference};
 use crate::tensor::{DType, Dims, HostData};
 
 /// Value columns of one workgroup.
@@ -171,7 +171,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: Some(|dims, _| dims.set("c", dims.size("w").saturating_sub(1))),
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("mask/relative_rows.cu", 128, |d, _| groups(d, d.batches())).with(&[cuda_shared!("mask/relative.cuh")])]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, params| {

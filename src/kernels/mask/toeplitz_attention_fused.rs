@@ -19,10 +19,11 @@ use crate::graph::Graph;
 use crate::kernel::wgsl_module::{BYTES, GROUP};
 use crate::kernel::*;
 use crate::kernels::fft::fft::flop;
+use crate::kernels::fft::fft_pass::COMPLEX;
 use crate::kernels::laplacian::kernel_matrix::kept;
 use crate::kernels::linalg::sum_chunks;
 use crate::tensor::{DType, Dims, HostData, HostTensor, Tensor};
-use crate::{params, reference};
+use crate::{cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -236,6 +237,12 @@ fn check(d: &Dims, params: &[u8]) -> std::result::Result<(), String> {
 }
 
 fn constants(d: &Dims) -> Vec<(&'static str, Constant)> {
+    let mut all = places_and_passes(d);
+    all.push(("THREADS", Constant::U32(threads(lengths_of(d).map(|l| l.max(1)).iter().product()))));
+    all
+}
+
+fn places_and_passes(d: &Dims) -> Vec<(&'static str, Constant)> {
     const NAMES: [[&str; 3]; 6] = [
         ["LO0", "BITS0", "AXIS0"],
         ["LO1", "BITS1", "AXIS1"],
@@ -250,7 +257,6 @@ fn constants(d: &Dims) -> Vec<(&'static str, Constant)> {
     let list = passes(lengths);
     let mut all = vec![
         ("PLACES", places),
-        ("THREADS", threads(places)),
         ("PASSES", list.len() as u32),
         ("ROOTS", d.size("t").max(1).ilog2()),
         ("A1", a1),
@@ -383,6 +389,17 @@ fn resized(d: &mut Dims, sides: [u32; 3]) -> std::result::Result<Vec<u8>, String
     Ok(Params { n1, n2, n3 }.to_bytes())
 }
 
+/// Blocks of so many threads, each with eight places or fewer.
+const fn in_cuda<const T: u32>(name: &'static str) -> cuda::Source {
+    cuda::Source {
+        name,
+        constants: places_and_passes,
+        suits: |d, _| lengths_of(d).iter().product::<u32>() <= 8 * T,
+        ..cuda_source!("mask/toeplitz_attention_fused.cu", T, |d, _| d.batches() * u64::from(d.size("s")) * pairs(d))
+            .with(COMPLEX)
+    }
+}
+
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
     name: "toeplitz_attention_fused",
@@ -423,7 +440,12 @@ pub static SPEC: KernelSpec = KernelSpec {
         rounds,
         subgroup_lanes: 0,
     }]),
-    cuda: OnCuda::Absent { reason: "becomes a kernel of its own in shared memory when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[
+        in_cuda::<32>("threads32"),
+        in_cuda::<64>("threads64"),
+        in_cuda::<128>("threads128"),
+        cuda::Source { suits: |_, _| true, ..in_cuda::<256>("threads256") },
+    ]),
     reference: reference!(reference),
     window: whole_heads,
     cost,

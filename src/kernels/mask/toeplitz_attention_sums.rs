@@ -216,9 +216,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: Some(|d, _| d.set("w", d.size("e") + 1)),
     check,
     wgpu: OnWgpu::Expand(expand),
-    cuda: OnCuda::Absent {
-        reason: "expands into the same smaller entries with cuFFT when the CUDA backend is built",
-    },
+    cuda: OnCuda::Expand,
     reference: reference!(reference),
     window: whole_heads,
     cost,

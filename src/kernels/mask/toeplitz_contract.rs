@@ -9,8 +9,7 @@ use super::toeplitz_lift::{PARTS, channels, check_slice};
 use crate::error::Result;
 use crate::kernel::wgsl_module::{GROUP, Shared, TEXELS};
 use crate::kernel::*;
-use crate::params;
-use crate::reference;
+use crate::{cuda_source, params, reference};
 use crate::tensor::Dims;
 
 params! {
@@ -118,7 +117,14 @@ pub static SPEC: KernelSpec = KernelSpec {
         },
         PLAIN,
     ]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda::Source {
+        vec4: &["x"],
+        ..cuda_source!("mask/toeplitz_contract.cu", 256, |d, _| {
+            let per_row = u64::from((d.size("w").max(1) - 1).div_ceil(4) + 1);
+            d.batches() * (u64::from(d.size("n")) * per_row).div_ceil(256)
+        })
+        .with(&[cuda::VECTORS])
+    }]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

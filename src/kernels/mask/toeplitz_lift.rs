@@ -11,8 +11,7 @@ use crate::error::Result;
 use crate::kernel::wgsl_module::{BYTES, GROUP, Shared, TEXELS};
 use crate::kernel::*;
 use crate::kernels::laplacian::kernel_matrix::kept;
-use crate::params;
-use crate::reference;
+use crate::{cuda_source, params, reference};
 use crate::tensor::{DType, Dims};
 
 params! {
@@ -149,7 +148,13 @@ pub static SPEC: KernelSpec = KernelSpec {
         },
         PLAIN,
     ]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda::Source {
+        vec4: &["out"],
+        ..cuda_source!("mask/toeplitz_lift.cu", 256, |d, _| {
+            let quads = u64::from(d.size("u")) * u64::from(d.size("n")) * u64::from(d.size("y") / 4);
+            d.batches() * quads.div_ceil(256)
+        })
+    }]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

@@ -238,9 +238,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Expand(expand),
-    cuda: OnCuda::Absent {
-        reason: "embedding and product by sources of their own, transforms by cuFFT when the CUDA backend is built",
-    },
+    cuda: OnCuda::Expand,
     reference: reference!(reference),
     window: whole_heads,
     cost,

@@ -173,9 +173,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: Some(|d, params| d.set("f", Params::from_bytes(params).grid().lengths().iter().product())),
     check,
     wgpu: OnWgpu::Expand(expand),
-    cuda: OnCuda::Absent {
-        reason: "embedding by a source of its own, transforms by cuFFT when the CUDA backend is built",
-    },
+    cuda: OnCuda::Expand,
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, params| {

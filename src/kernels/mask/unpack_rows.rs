@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::graph::Graph;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::reference;
+use crate::{cuda_source, reference};
 use crate::tensor::{DType, Dims, HostData, Tensor};
 
 fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
@@ -47,6 +47,15 @@ fn some_places(dims: &Dims) -> HostData {
 
 const FILLS: [(&str, Fill); 1] = [("place", Fill::Made(some_places))];
 
+/// Where a thread moves so many neighbouring words.
+const fn in_cuda<const WORDS: u32>() -> cuda::Source {
+    cuda::Source {
+        constants: |_| vec![("WORDS", Constant::U32(WORDS))],
+        ..cuda_source!("mask/unpack_rows.cu", 256, |d, _| (words(d) as u64 / u64::from(WORDS)).div_ceil(256))
+        .with(&[cuda::VECTORS])
+    }
+}
+
 /// The kernel's description.
 pub static SPEC: KernelSpec = KernelSpec {
     name: "unpack_rows",
@@ -70,7 +79,15 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, _| (words(d) as u64).div_ceil(64),
         |d, _| Loads { storage: 2.0 * words(d), ..Loads::default() },
     )]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[
+        cuda::Source {
+            name: "vec4",
+            vec4: &["x", "base", "out"],
+            suits: |d, _| d.size("c").is_multiple_of(4) && d.size("c") > 0,
+            ..in_cuda::<4>()
+        },
+        in_cuda::<1>(),
+    ]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| Cost { flop: 0.0, exp: 0.0, stores: words(d), bytes: 8.0 * words(d), ..Cost::default() },

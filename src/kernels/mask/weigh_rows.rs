@@ -10,7 +10,7 @@ use super::relative_map::{Params, check, some_rows, write_rows};
 use crate::error::Result;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::reference;
+use crate::{cuda_shared, cuda_source, reference};
 use crate::tensor::{DType, Dims, HostData};
 
 fn reference<T: Real>(args: &mut HostArgs<T>) -> Result<()> {
@@ -77,7 +77,7 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, _| Loads { storage: 3.0 * f64::from(d.size("n")) * f64::from(d.size("c")), ..Loads::default() },
     )
     .rounds(|d| 2 * u64::from(d.size("n").div_ceil(256)) + 8)]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("mask/weigh_rows.cu", 256, |d, _| d.batches() * u64::from(d.size("c"))).with(&[cuda_shared!("mask/relative.cuh"), cuda_shared!("mask/relative_row.cuh")])]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| Cost { flop: 3.0 * words(d), exp: 0.0, stores: 2.0 * words(d), bytes: 16.0 * words(d), ..Cost::default() },

@@ -11,7 +11,7 @@ use crate::graph::Graph;
 use crate::kernel::wgsl_module::{GROUP, Shared};
 use crate::kernel::*;
 use crate::kernels::tree::layout::{VECTORS, WORDS};
-use crate::reference;
+use crate::{cuda_source, reference};
 use crate::tensor::{DType, Dims, Tensor};
 
 fn check(d: &Dims, _: &[u8]) -> std::result::Result<(), String> {
@@ -54,6 +54,16 @@ const fn variant(shared: &'static [&'static Shared]) -> Variant {
     .rounds(|d| d.size("d").into())
 }
 
+/// Where a thread makes so many neighbouring words.
+const fn in_cuda<const WORDS: u32>() -> cuda::Source {
+    cuda::Source {
+        constants: |_| vec![("WORDS", Constant::U32(WORDS))],
+        ..cuda_source!("position/apply_code.cu", 256, |d, _| {
+            d.batches() * (u64::from(d.size("n")) * u64::from(d.size("r") / WORDS)).div_ceil(256)
+        }).with(&[cuda::VECTORS])
+    }
+}
+
 static VARIANTS: &[Variant] = &[
     Variant {
         name: "vectors",
@@ -87,7 +97,15 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "one thread per lane when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[
+        cuda::Source {
+            name: "vec4",
+            vec4: &["code", "constant", "out"],
+            suits: |d, _| d.size("r").is_multiple_of(4) && d.size("r") > 0,
+            ..in_cuda::<4>()
+        },
+        in_cuda::<1>(),
+    ]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

@@ -17,7 +17,7 @@ use crate::kernel::wgsl_module::{GROUP, Shared};
 use crate::kernel::*;
 use crate::random::{self, table};
 use crate::tensor::{DType, Dims, HostData, HostTensor, Tensor};
-use crate::{params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 /// Philox.
 pub const PHILOX: &Shared =
@@ -25,6 +25,13 @@ pub const PHILOX: &Shared =
 /// Cosine and sine of a counted turn.
 pub const TURNS: &Shared =
     &Shared { file: "shared/turns.wgsl", body: include_str!("../../../shaders/shared/turns.wgsl") };
+
+/// What the CUDA sources of both kernels share.
+pub(super) const CUDA: &[&cuda::Shared] = &[
+    cuda_shared!("shared/philox.cuh"),
+    cuda_shared!("shared/turns.cuh"),
+    cuda_shared!("position/numbers.cuh"),
+];
 
 /// Numbers from words.
 pub const NUMBERS: &Shared =
@@ -167,6 +174,11 @@ fn quads(d: &Dims) -> u64 {
     u64::from(d.size("c")) * u64::from(d.size("u")) * u64::from(d.size("r").div_ceil(4))
 }
 
+const CUDA_SOURCE: cuda::Source = cuda::Source {
+    constants: |_| vec![("WHOLE", Constant::Bool(false))],
+    ..cuda_source!("position/counter_noise.cu", 256, |d, _| quads(d).div_ceil(256)).with(CUDA)
+};
+
 static VARIANTS: &[Variant] = &[Variant::only(
     "position/counter_noise.wgsl",
     include_str!("../../../shaders/position/counter_noise.wgsl"),
@@ -211,7 +223,15 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "the same integers with `__umulhi` when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[
+        cuda::Source {
+            name: "vec4",
+            vec4: &["out"],
+            constants: |_| vec![("WHOLE", Constant::Bool(true))],
+            ..CUDA_SOURCE
+        },
+        CUDA_SOURCE,
+    ]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

@@ -5,13 +5,13 @@
 //!
 //! `counters`, `words` `[n, 4]`; `table` `[512]`; `out` `[n, 4]`.
 
-use super::counter_noise::{LENGTH, NUMBERS, PHILOX, SIGNS, TABLE, TOLERANCE, TURNS, number, words};
+use super::counter_noise::{CUDA, LENGTH, NUMBERS, PHILOX, SIGNS, TABLE, TOLERANCE, TURNS, number, words};
 use crate::error::Result;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
 use crate::random::philox;
 use crate::tensor::{DType, Dims, HostData};
-use crate::{params, reference};
+use crate::{cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -79,7 +79,9 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, _| u64::from(d.size("n")).div_ceil(64),
         |d, _| Loads { storage: 12.0 * f64::from(d.size("n")), ..Loads::default() },
     )]),
-    cuda: OnCuda::Absent { reason: "the same integers with `__umulhi` when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[
+        cuda_source!("position/philox_words.cu", 256, |d, _| u64::from(d.size("n")).div_ceil(256)).with(CUDA)
+    ]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

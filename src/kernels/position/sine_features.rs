@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::graph::Graph;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::reference;
+use crate::{cuda_shared, cuda_source, reference};
 use crate::tensor::{DType, Dims, HostData, Tensor};
 use std::sync::Arc;
 
@@ -182,7 +182,13 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "one thread per wave when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("position/sine_features.cu", 256, |d, _| {
+        // What of a dimension's numbers is left beside its waves is its constant.
+        let (dim, waves) = (u64::from(d.size("d")), u64::from(d.size("k")));
+        let constants = u64::from(d.size("m")) - 2 * waves * dim;
+        d.batches() * (u64::from(d.size("n").div_ceil(4)) * (waves * dim + constants)).div_ceil(256)
+    })
+    .with(&[cuda_shared!("shared/turns.cuh")])]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

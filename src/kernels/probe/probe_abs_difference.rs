@@ -7,7 +7,7 @@
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
 use crate::tensor::Dims;
-use crate::{params, reference};
+use crate::{cuda_source, params, reference};
 
 /// Chains of one thread.
 const CHAINS: u32 = 8;
@@ -76,7 +76,9 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, batches| batches * u64::from(d.size("n").div_ceil(64)),
         |d, _| Loads { storage: f64::from(d.size("n")), ..Loads::default() },
     )]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("probe/probe_abs_difference.cu", 128, |d, _| {
+        (d.batches() * u64::from(d.size("n"))).div_ceil(128)
+    })]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, params| {

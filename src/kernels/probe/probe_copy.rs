@@ -2,9 +2,10 @@
 //!
 //! out = x; `x`, `out`: `[b, h, n]`.
 
+use crate::kernel::cuda::Source;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::reference;
+use crate::{cuda_shared, cuda_source, reference};
 
 /// Vectors that one thread of the variant `runs` copies.
 const RUN: u32 = 512;
@@ -65,7 +66,25 @@ pub static SPEC: KernelSpec = KernelSpec {
             )
         },
     ]),
-    cuda: OnCuda::Absent { reason: "becomes a device-to-device copy when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[
+        Source {
+            name: "vec4",
+            vec4: &["x", "out"],
+            constants: |_| vec![("VECTORS", Constant::Bool(true))],
+            ..cuda_source!("probe/probe_copy.cu", 256, |d, _| {
+                (d.batches() * u64::from(d.size("n"))).div_ceil(1024)
+            })
+            .with(&[cuda_shared!("shared/vectors.cuh")])
+        },
+        Source {
+            name: "word",
+            constants: |_| vec![("VECTORS", Constant::Bool(false))],
+            ..cuda_source!("probe/probe_copy.cu", 256, |d, _| {
+                (d.batches() * u64::from(d.size("n"))).div_ceil(256)
+            })
+            .with(&[cuda_shared!("shared/vectors.cuh")])
+        },
+    ]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

@@ -4,9 +4,10 @@
 //!
 //! * `x`, `out`: `[b, h, n]`.
 
+use crate::kernel::cuda;
 use crate::kernel::wgsl_module::{EXP, GROUP};
 use crate::kernel::*;
-use crate::{params, reference};
+use crate::{cuda_source, params, reference};
 
 /// Chains of one thread.
 const CHAINS: u32 = 4;
@@ -52,7 +53,10 @@ pub static SPEC: KernelSpec = KernelSpec {
         |d, batches| batches * u64::from(d.size("n").div_ceil(64)),
         |d, _| Loads { storage: f64::from(d.size("n")), ..Loads::default() },
     )]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[cuda_source!("probe/probe_exp.cu", 128, |d, _| {
+        (d.batches() * u64::from(d.size("n"))).div_ceil(128)
+    })
+    .with(&[cuda::EXP])]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, params| {

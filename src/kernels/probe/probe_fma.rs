@@ -8,10 +8,11 @@
 //! away and fetch them again.
 
 use crate::numbers::Short;
+use crate::kernel::cuda::Source;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
 use crate::tensor::Dims;
-use crate::{params, reference};
+use crate::{cuda_source, params, reference};
 
 /// Chains of one thread.
 const CHAINS: u32 = 10;
@@ -93,7 +94,22 @@ pub static SPEC: KernelSpec = KernelSpec {
             )
         },
     ]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[
+        Source {
+            name: "registers",
+            constants: |_| vec![("PLACES", Constant::U32(1))],
+            ..cuda_source!("probe/probe_fma.cu", 128, |d, _| {
+                (d.batches() * u64::from(d.size("n"))).div_ceil(128)
+            })
+        },
+        Source {
+            name: "many",
+            constants: |_| vec![("PLACES", Constant::U32(6))],
+            ..cuda_source!("probe/probe_fma.cu", 128, |d, _| {
+                (d.batches() * u64::from(d.size("n"))).div_ceil(768)
+            })
+        },
+    ]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, params| {

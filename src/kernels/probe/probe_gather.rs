@@ -4,9 +4,10 @@
 //!
 //! * `x`: `[b, h, m]`, m a power of two; `out`: `[b, h, n]`.
 
+use crate::kernel::cuda::Source;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::reference;
+use crate::{cuda_source, reference};
 use crate::tensor::Dims;
 
 /// Rounds of four words.
@@ -55,7 +56,12 @@ pub static SPEC: KernelSpec = KernelSpec {
             |d, _| Loads { storage: f64::from(d.size("n")) * f64::from(WORDS), ..Loads::default() },
         )
     }]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[Source {
+        constants: |_| vec![("ROUNDS", Constant::U32(ROUNDS))],
+        ..cuda_source!("probe/probe_gather.cu", 256, |d, _| {
+            d.batches() * u64::from(d.size("n").div_ceil(256))
+        })
+    }]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

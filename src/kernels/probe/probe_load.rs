@@ -8,9 +8,10 @@
 //!
 //! Each variant is a path: words or vectors of a storage buffer, a uniform buffer, a texture, workgroup memory.
 
+use crate::kernel::cuda::Source;
 use crate::kernel::wgsl_module::{GROUP, Shared, TEXELS};
 use crate::kernel::*;
-use crate::reference;
+use crate::{cuda_shared, cuda_source, reference};
 use crate::tensor::Dims;
 
 /// Texels of four words.
@@ -38,6 +39,12 @@ fn reference<T: Real>(args: &mut HostArgs<T>) -> crate::Result<()> {
 
 fn constants(_: &Dims) -> Vec<(&'static str, Constant)> {
     vec![("TEXELS", Constant::U32(COUNT)), ("ROUNDS", Constant::U32(ROUNDS))]
+}
+
+fn path_constants(vectors: bool, staged: bool) -> Vec<(&'static str, Constant)> {
+    let mut all = constants(&Dims::default());
+    all.extend([("VECTORS", Constant::Bool(vectors)), ("STAGED", Constant::Bool(staged))]);
+    all
 }
 
 fn grid(d: &Dims, batches: u64) -> u64 {
@@ -99,7 +106,33 @@ pub static SPEC: KernelSpec = KernelSpec {
         },
         path!("workgroup", |d, _| Loads { workgroup: words(d), ..Loads::default() }, &[GROUP, WALK]),
     ]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[
+        Source {
+            name: "vec4",
+            vec4: &["x"],
+            constants: |_| path_constants(true, false),
+            ..cuda_source!("probe/probe_load.cu", 128, |d, _| {
+                d.batches() * u64::from(d.size("n").div_ceil(128))
+            })
+            .with(&[cuda_shared!("shared/vectors.cuh")])
+        },
+        Source {
+            name: "word",
+            constants: |_| path_constants(false, false),
+            ..cuda_source!("probe/probe_load.cu", 128, |d, _| {
+                d.batches() * u64::from(d.size("n").div_ceil(128))
+            })
+            .with(&[cuda_shared!("shared/vectors.cuh")])
+        },
+        Source {
+            name: "workgroup",
+            constants: |_| path_constants(false, true),
+            ..cuda_source!("probe/probe_load.cu", 128, |d, _| {
+                d.batches() * u64::from(d.size("n").div_ceil(128))
+            })
+            .with(&[cuda_shared!("shared/vectors.cuh")])
+        },
+    ]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

@@ -9,9 +9,10 @@
 //! Where loads hide behind arithmetic, this takes as long as the longer of the two alone; where one stream of instructions does both, as
 //! long as both together.
 
+use crate::kernel::cuda::Source;
 use crate::kernel::wgsl_module::{GROUP, TEXELS};
 use crate::kernel::*;
-use crate::reference;
+use crate::{cuda_source, reference};
 
 /// Texels of four words.
 const COUNT: u32 = 256;
@@ -63,7 +64,35 @@ pub static SPEC: KernelSpec = KernelSpec {
             |d, _| Loads { texture: f64::from(d.size("n")) * f64::from(4 * ROUNDS), ..Loads::default() },
         )
     }]),
-    cuda: OnCuda::Absent { reason: "a source of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[
+        Source {
+            name: "vec4",
+            vec4: &["x"],
+            constants: |_| {
+                vec![
+                    ("TEXELS", Constant::U32(COUNT)),
+                    ("ROUNDS", Constant::U32(ROUNDS)),
+                    ("VECTORS", Constant::Bool(true)),
+                ]
+            },
+            ..cuda_source!("probe/probe_overlap.cu", 128, |d, _| {
+                d.batches() * u64::from(d.size("n").div_ceil(128))
+            })
+        },
+        Source {
+            name: "word",
+            constants: |_| {
+                vec![
+                    ("TEXELS", Constant::U32(COUNT)),
+                    ("ROUNDS", Constant::U32(ROUNDS)),
+                    ("VECTORS", Constant::Bool(false)),
+                ]
+            },
+            ..cuda_source!("probe/probe_overlap.cu", 128, |d, _| {
+                d.batches() * u64::from(d.size("n").div_ceil(128))
+            })
+        },
+    ]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

@@ -2,9 +2,10 @@
 //!
 //! out = the first word of each head of x; `x`: `[b, h, m]`, `out`: `[b, h]`.
 
+use crate::kernel::cuda::Source;
 use crate::kernel::wgsl_module::{GROUP, TEXELS};
 use crate::kernel::*;
-use crate::reference;
+use crate::{cuda_source, reference};
 
 fn reference<T: Real>(args: &mut HostArgs<T>) -> crate::Result<()> {
     let (x, m) = (args.real("x"), args.dims.at("m"));
@@ -52,7 +53,10 @@ pub static SPEC: KernelSpec = KernelSpec {
             )
         },
     ]),
-    cuda: OnCuda::Absent { reason: "nothing is copied into textures there" },
+    cuda: OnCuda::Source(&[Source {
+        name: "word",
+        ..cuda_source!("probe/probe_stage.cu", 32, |d, _| d.batches().div_ceil(32))
+    }]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

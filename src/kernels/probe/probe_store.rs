@@ -2,9 +2,10 @@
 //!
 //! out = value; `out`: `[b, h, n]`.
 
+use crate::kernel::cuda::Source;
 use crate::kernel::wgsl_module::GROUP;
 use crate::kernel::*;
-use crate::{params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -56,7 +57,25 @@ pub static SPEC: KernelSpec = KernelSpec {
             )
         },
     ]),
-    cuda: OnCuda::Absent { reason: "becomes a memory fill when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[
+        Source {
+            name: "vec4",
+            vec4: &["out"],
+            constants: |_| vec![("VECTORS", Constant::Bool(true))],
+            ..cuda_source!("probe/probe_store.cu", 256, |d, _| {
+                (d.batches() * u64::from(d.size("n"))).div_ceil(4096)
+            })
+            .with(&[cuda_shared!("shared/vectors.cuh")])
+        },
+        Source {
+            name: "word",
+            constants: |_| vec![("VECTORS", Constant::Bool(false))],
+            ..cuda_source!("probe/probe_store.cu", 256, |d, _| {
+                (d.batches() * u64::from(d.size("n"))).div_ceil(1024)
+            })
+            .with(&[cuda_shared!("shared/vectors.cuh")])
+        },
+    ]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::kernel::wgsl_module::{GROUP, Shared};
 use crate::kernel::*;
 use crate::tensor::{DType, Dims};
-use crate::{params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -115,6 +115,29 @@ static VARIANTS: &[Variant] = &[
     variant(&[GROUP, WORDS, PIECE]),
 ];
 
+/// A thread takes four channels, or one.
+const fn source(fours: bool) -> cuda::Source {
+    fn blocks(d: &Dims, _: &[u8], lanes: u32) -> u64 {
+        d.batches() * (u64::from(d.size("m")) * u64::from((d.size("e") / 2) / lanes)).div_ceil(128)
+    }
+    let words = cuda::Source {
+        constants: |_| vec![("FOUR", Constant::Bool(false))],
+        ..cuda_source!("tree/tree_collect.cu", 128, |d, p| blocks(d, p, 1))
+    }
+    .with(&[cuda::VECTORS, cuda_shared!("shared/items.cuh"), cuda_shared!("tree/pieces.cuh")]);
+    match fours {
+        false => words,
+        true => cuda::Source {
+            name: "vectors",
+            vec4: &["x", "sums"],
+            constants: |_| vec![("FOUR", Constant::Bool(true))],
+            suits: |d, _| vectors(d),
+            blocks: |d, p| blocks(d, p, 4),
+            ..words
+        },
+    }
+}
+
 const fn sizes(n: u32, g: u32, m: u32, k: u32, c: u32, paired: u32) -> [(&'static str, u32); 10] {
     [
         ("b", 2),
@@ -175,7 +198,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     }),
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "becomes a kernel of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[source(true), source(false)]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

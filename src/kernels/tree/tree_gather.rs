@@ -12,7 +12,7 @@ use crate::kernel::wgsl_module::{GROUP, Shared};
 use crate::kernel::*;
 use crate::kernels::tree::layout::{VECTORS, WORDS};
 use crate::tensor::{DType, Dims, HostData};
-use crate::{params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -95,6 +95,29 @@ static VARIANTS: &[Variant] = &[
     variant(&[GROUP, WORDS]),
 ];
 
+/// A thread takes four channels, or one.
+const fn source(fours: bool) -> cuda::Source {
+    fn blocks(d: &Dims, _: &[u8], lanes: u32) -> u64 {
+        d.batches() * (u64::from(d.size("m")) * u64::from(d.size("c") / lanes)).div_ceil(128)
+    }
+    let words = cuda::Source {
+        constants: |_| vec![("FOUR", Constant::Bool(false))],
+        ..cuda_source!("tree/tree_gather.cu", 128, |d, p| blocks(d, p, 1))
+    }
+    .with(&[cuda::VECTORS, cuda_shared!("shared/items.cuh"), cuda_shared!("graph/sparse.cuh")]);
+    match fours {
+        false => words,
+        true => cuda::Source {
+            name: "vectors",
+            vec4: &["x", "prev", "y"],
+            constants: |_| vec![("FOUR", Constant::Bool(true))],
+            suits: |d, _| d.size("c").is_multiple_of(4) && d.size("c") > 0,
+            blocks: |d, p| blocks(d, p, 4),
+            ..words
+        },
+    }
+}
+
 /// Rows of a made-up list: 0 to 4 entries, the rest in the last.
 fn some_starts(d: &Dims) -> HostData {
     let (m, z) = (d.size("m"), d.size("z"));
@@ -143,7 +166,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: Some(|d, _| d.set("m", d.size("s").saturating_sub(1))),
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "becomes a product of cuSPARSE when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[source(true), source(false)]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

@@ -15,7 +15,7 @@ use crate::kernel::wgsl_module::{GROUP, Shared};
 use crate::kernel::*;
 use crate::tensor::{DType, Dims};
 use crate::topology::tree::pieces::{BOTTOM, FIRST, HELD, PARTIAL};
-use crate::{params, reference};
+use crate::{cuda_shared, cuda_source, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -162,6 +162,29 @@ static VARIANTS: &[Variant] = &[
     variant(&[GROUP, WORDS, PIECE]),
 ];
 
+/// A thread takes four channels, or one.
+const fn source(fours: bool) -> cuda::Source {
+    fn blocks(d: &Dims, params: &[u8], lanes: u32) -> u64 {
+        d.batches() * (u64::from(d.size("g")) * u64::from((d.size("w") / (1 + Params::from_bytes(params).paired)) / lanes)).div_ceil(128)
+    }
+    let words = cuda::Source {
+        constants: |_| vec![("FOUR", Constant::Bool(false))],
+        ..cuda_source!("tree/tree_spread.cu", 128, |d, p| blocks(d, p, 1))
+    }
+    .with(&[cuda::VECTORS, cuda_shared!("shared/items.cuh"), cuda_shared!("tree/pieces.cuh")]);
+    match fours {
+        false => words,
+        true => cuda::Source {
+            name: "vectors",
+            vec4: &["x", "above", "prev", "out"],
+            constants: |_| vec![("FOUR", Constant::Bool(true))],
+            suits: |d, p| (d.size("w") / (1 + Params::from_bytes(p).paired)).is_multiple_of(4) && d.size("w") > 0,
+            blocks: |d, p| blocks(d, p, 4),
+            ..words
+        },
+    }
+}
+
 const fn sizes(n: u32, g: u32, m: u32, c: u32, paired: u32) -> [(&'static str, u32); 8] {
     [("b", 2), ("h", 2), ("n", n), ("g", g), ("r", layout::turns_of(n, g)), ("m", m), ("w", c * (1 + paired)), ("e", 2 * c)]
 }
@@ -219,7 +242,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Absent { reason: "becomes a kernel of its own when the CUDA backend is built" },
+    cuda: OnCuda::Source(&[source(true), source(false)]),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

@@ -1,6 +1,6 @@
 //! Which steps share a choice of variant: those of one kernel whose sizes are alike and that the same variants suit.
 
-use crate::backend::wgpu::cache::hash;
+use crate::backend::cache::hash;
 use crate::graph::{Schedule, Step};
 use crate::kernel::{Role, Variant};
 use std::fmt::Write as _;

@@ -6,7 +6,7 @@
 
 use super::class::Class;
 use crate::backend::DeviceInfo;
-use crate::backend::wgpu::cache::hash;
+use crate::backend::cache::hash;
 use crate::whole_file::{read_input, write_whole};
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write as _};

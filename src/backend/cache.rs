@@ -15,8 +15,19 @@ pub fn cache_folder() -> Option<PathBuf> {
     caches.map(|path| path.join("wgattn"))
 }
 
-/// A short name for a text: FNV-1a of 64 bits.
-pub(super) fn hash<'a>(texts: impl IntoIterator<Item = &'a str>) -> u64 {
-    let fold = |h: u64, b: u8| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3);
-    texts.into_iter().flat_map(str::bytes).fold(0xcbf2_9ce4_8422_2325, fold)
+/// A short name for texts: FNV-1a of 64 bits.
+pub(crate) fn hash<'a>(texts: impl IntoIterator<Item = &'a str>) -> u64 {
+    texts.into_iter().flat_map(str::bytes).fold(START, folded)
+}
+
+/// The same of bytes.
+#[cfg(feature = "cuda")]
+pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
+    bytes.iter().copied().fold(START, folded)
+}
+
+const START: u64 = 0xcbf2_9ce4_8422_2325;
+
+fn folded(hash: u64, byte: u8) -> u64 {
+    (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
 }

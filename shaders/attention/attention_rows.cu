@@ -1,0 +1,123 @@
+// Exact attention over a range of keys: out[i] = sum_j w[i, j] v[j] / sum_j w[i, j], w[i, j] = exp(x[i, j] - x[i]) over kept keys, where
+// x[i, j] is the pair's exponent and x[i] the largest of its row (or the sums themselves, or the row's state; see attention_rows.rs).
+// q [b, h, n, d], k [b, h, m, d], v [b, h, m, e], lambda [h or 1], masks bytes [b, h, mm] and [b, h, n, mm], out [b, h, n, p].
+//
+// A block makes ROWS rows x 64 value columns: 8 x 16 threads, each with ROWS / 8 rows x 4 keys of the pairs and then x 4 columns of the
+// result in registers. Queries of up to 64 coordinates stay in shared memory (Q_STAYS); deeper ones come again, slice by slice.
+constexpr u32 R = ROWS / 8u;
+// Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
+constexpr u32 RESIDENT = 3u;
+
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) attention_rows(
+    Params params, const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ v,
+    const float* __restrict__ lambda, const u8* __restrict__ key_mask, const u8* __restrict__ mask, float* __restrict__ out) {
+  __shared__ float4 queries[(Q_STAYS ? 2u : 1u) * SLICE * ROWS / 4u];
+  __shared__ float4 weights[KEYS * ROWS / 4u];
+  // Slices of keys, then their values: [32, 64] both.
+  __shared__ float4 keys[SLICE * KEYS / 4u];
+
+  const u32 slices = max(divided_up(params.e, VALUE_COLS), 1u);
+  const u32 row_tiles = divided_up(params.n, ROWS);
+  const u32 head = blockIdx.x / slices / row_tiles;
+  const u32 row0 = blockIdx.x / slices % row_tiles * ROWS;
+  const u32 col0 = blockIdx.x % slices * VALUE_COLS;
+  const u32 b = head / params.h;
+  const u32 h = head % params.h;
+  const u32 n = params.n;
+  const u32 m = params.m;
+  const u32 d = params.d;
+  const float* const q_head = q + size_t(head) * n * d;
+  const float* const k_head = k + size_t(head) * m * d;
+  const float* const v_head = v + size_t(head) * m * params.e;
+  const u8* key_flags = key_mask;
+  if (HAS_KEY_MASK) { key_flags += size_t(b) * params.key_mask_b + size_t(h) * params.key_mask_h + params.key_from; }
+  const u8* pair_flags = mask;
+  if (HAS_MASK) { pair_flags += size_t(b) * params.mask_b + size_t(h) * params.mask_h + params.key_from; }
+  const Divisor bandwidth = divisor_of(METRIC == 0u ? 1.0f : lambda[h % params.bandwidths]);
+  const auto key_is_kept = [&](u32 key) { return !HAS_KEY_MASK || key_flags[key] != 0u; };
+  const u32 ty = threadIdx.x / 16u;
+  const u32 tx = threadIdx.x % 16u;
+
+  float result[R][4] = {};
+  // Shifts agree between the 16 threads of a row, sums cover the thread's own keys.
+  float shift[R];
+  float total[R] = {};
+#pragma unroll
+  for (u32 a = 0u; a < R; a++) { shift[a] = NO_KEY; }
+  if (Q_STAYS) {
+    for (u32 c0 = 0u; c0 < d; c0 += SLICE) {
+      load_slice<ROWS, FOURS>(queries + c0 * (ROWS / 4u), q_head, row0, n, d, c0, slice_depth(d, c0));
+    }
+  }
+
+  for (u32 key0 = 0u; key0 < m; key0 += KEYS) {
+    float sums[R][4] = {};
+    for (u32 c0 = 0u; c0 < d; c0 += SLICE) {
+      const u32 depth = slice_depth(d, c0);
+      load_slice<KEYS, FOURS>(keys, k_head, key0, m, d, c0, depth);
+      if (!Q_STAYS) { load_slice<ROWS, FOURS>(queries, q_head, row0, n, d, c0, depth); }
+      __syncthreads(); // both slices are complete before anyone reads them
+      add_pairs<METRIC, 8u, 16u>(sums, queries + (Q_STAYS ? c0 * (ROWS / 4u) : 0u), keys, depth, ty, tx);
+      __syncthreads(); // nobody overwrites a slice that others still read
+    }
+
+    bool in[4];
+#pragma unroll
+    for (u32 i = 0u; i < 4u; i++) {
+      const u32 key = key0 + 4u * tx + i;
+      in[i] = key < m && key_is_kept(key);
+    }
+#pragma unroll
+    for (u32 a = 0u; a < R; a++) {
+      const size_t flags = size_t(min(row0 + entry_of<8u>(ty, a), n - 1u)) * params.mm;
+      bool kept[4];
+      float top = NO_KEY;
+#pragma unroll
+      for (u32 i = 0u; i < 4u; i++) {
+        kept[i] = in[i] && (!HAS_MASK || pair_flags[flags + key0 + 4u * tx + i] != 0u);
+        sums[a][i] = exponent(sums[a][i], params.scale, bandwidth);
+        if (kept[i]) { top = fmaxf(top, sums[a][i]); }
+      }
+      top = fmaxf(shift[a], lanes16_max(top));
+      // Once a row has met its largest exponents, nothing is left to rescale.
+      const float keep = top == shift[a] ? 1.0f : exp_accurate(shift[a] - top);
+      shift[a] = top;
+#pragma unroll
+      for (u32 i = 0u; i < 4u; i++) {
+        sums[a][i] = kept[i] ? exp_accurate(sums[a][i] - top) : 0.0f;
+        result[a][i] *= keep;
+      }
+      total[a] = total[a] * keep + ((sums[a][0] + sums[a][1]) + (sums[a][2] + sums[a][3]));
+    }
+    store_weights<8u>(weights, sums, ty, tx);
+
+    const u32 count = min(KEYS, m - key0);
+    for (u32 first = 0u; first < count; first += VALUE_KEYS) {
+      load_values<FOURS>(keys, v_head, key0 + first, m, params.e, col0, key_is_kept);
+      __syncthreads(); // weights and values are complete before anyone multiplies
+      add_values<HAS_MASK, 8u>(result, weights, keys, first, min(VALUE_KEYS, count - first), ty, tx);
+      __syncthreads(); // nobody overwrites weights or values that others still read
+    }
+  }
+
+#pragma unroll
+  for (u32 a = 0u; a < R; a++) {
+    const float all = lanes16_sum(total[a]);
+    const u32 row = row0 + entry_of<8u>(ty, a);
+    if (row >= n) { continue; }
+    float* const line = out + (size_t(head) * n + row) * params.p;
+    const bool state = params.p > params.e;
+    // The sum of a row with keys is at least 1, because the nearest key weighs exactly 1.
+    const Divisor divisor = divisor_of(state || NORMALISE != 0u ? 1.0f : fmaxf(all, 1.0f));
+    const float factor = state || NORMALISE == 0u ? 1.0f : exp_accurate(shift[a]);
+#pragma unroll
+    for (u32 i = 0u; i < 4u; i++) {
+      const u32 col = col0 + 4u * tx + i;
+      if (col < params.e) { line[col] = divided(result[a][i], divisor) * factor; }
+    }
+    if (state && col0 == 0u && tx == 0u) {
+      line[params.e] = shift[a];
+      line[params.e + 1u] = all;
+    }
+  }
+}

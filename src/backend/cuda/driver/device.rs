@@ -1,0 +1,396 @@
+#![allow(unsafe_code, reason = "the CUDA driver is a C library")]
+//! A card: its context, its stream, its memory, and what its errors mean.
+
+use crate::error::{Error, Result};
+use cudarc::driver::{result, sys};
+use std::ffi::{CStr, c_void};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What a card is.
+#[derive(Clone, Debug)]
+pub(super) struct Card {
+    pub(super) ordinal: i32,
+    pub(super) name: String,
+    /// 80 for compute capability 8.0.
+    pub(super) architecture: i32,
+    /// `0000:65:00.0`.
+    pub(super) bus: String,
+    /// CUDA version of the driver.
+    pub(super) driver: String,
+}
+
+/// All cards, in the driver's order. The driver has been initialised.
+///
+/// Errors: as the driver says.
+pub(super) fn cards() -> Result<Vec<Card>> {
+    let say = |e: result::DriverError| refused("CUDA", "list of cards", e);
+    let mut version = 0;
+    // SAFETY: writes one integer.
+    unsafe { sys::cuDriverGetVersion(&raw mut version) }.result().map_err(say)?;
+    let count = result::device::get_count().map_err(say)?;
+    (0..count)
+        .map(|ordinal| {
+            let device = result::device::get(ordinal).map_err(say)?;
+            let attribute = |which| {
+                // SAFETY: the device is one of the driver's.
+                unsafe { result::device::get_attribute(device, which) }.map_err(say)
+            };
+            use sys::CUdevice_attribute as Attribute;
+            let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+            let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+            let mut bus = [0_i8; 32];
+            // SAFETY: writes at most as many bytes as it is told, a zero included.
+            unsafe { sys::cuDeviceGetPCIBusId(bus.as_mut_ptr().cast(), 32, device) }.result().map_err(say)?;
+            // SAFETY: the driver ended it with a zero.
+            let bus = unsafe { CStr::from_ptr(bus.as_ptr().cast()) }.to_string_lossy().to_lowercase();
+            Ok(Card {
+                ordinal,
+                name: result::device::get_name(device).map_err(say)?,
+                architecture: 10 * major + minor,
+                bus,
+                driver: format!("CUDA {}.{}", version / 1000, version % 1000 / 10),
+            })
+        })
+        .collect()
+}
+
+/// An error of the driver that the device survives.
+fn refused(device: &str, context: &str, error: result::DriverError) -> Error {
+    Error::Device { device: device.into(), context: context.into(), message: format!("{error:?}") }
+}
+
+/// An opened card: its primary context with a stream of our own.
+#[derive(Debug)]
+pub(super) struct Device {
+    pub(super) card: Card,
+    device: sys::CUdevice,
+    context: sys::CUcontext,
+    pub(super) stream: sys::CUstream,
+    lost: AtomicBool,
+}
+
+// SAFETY: contexts and streams may be used from any thread that has made the context current, which every use here does first.
+unsafe impl Send for Device {}
+// SAFETY: as above; the driver guards itself.
+unsafe impl Sync for Device {}
+
+impl Device {
+    /// Errors: as the driver says.
+    pub(super) fn open(card: Card) -> Result<Arc<Self>> {
+        let say = |e| refused(&card.name, "opening", e);
+        let device = result::device::get(card.ordinal).map_err(say)?;
+        // SAFETY: the device is one of the driver's; it is released when `Self` is dropped.
+        let context = unsafe { result::primary_ctx::retain(device) }.map_err(say)?;
+        // SAFETY: the context has just been retained.
+        unsafe { result::ctx::set_current(context) }.map_err(say)?;
+        let stream = result::stream::create(result::stream::StreamKind::NonBlocking).map_err(say)?;
+        Ok(Arc::new(Self { card, device, context, stream, lost: AtomicBool::new(false) }))
+    }
+
+    /// Makes the card this thread's.
+    ///
+    /// Errors: [`Error::DeviceLost`].
+    pub(super) fn enter(&self) -> Result<()> {
+        if self.lost.load(Ordering::Acquire) {
+            return Err(self.loss("an earlier error"));
+        }
+        // SAFETY: the context is retained as long as `self` lives.
+        self.check("making the card current", unsafe { result::ctx::set_current(self.context) })
+    }
+
+    fn loss(&self, reason: &str) -> Error {
+        Error::DeviceLost { device: self.card.name.clone(), reason: reason.into() }
+    }
+
+    /// What a status of the driver means here: some leave the context unusable for good.
+    ///
+    /// Errors: [`Error::DeviceLost`] for these, [`Error::Device`] for others.
+    pub(super) fn check<T>(
+        &self,
+        context: &str,
+        result: std::result::Result<T, result::DriverError>,
+    ) -> Result<T> {
+        use sys::CUresult as Status;
+        result.map_err(|error| match error.0 {
+            Status::CUDA_ERROR_ILLEGAL_ADDRESS
+            | Status::CUDA_ERROR_MISALIGNED_ADDRESS
+            | Status::CUDA_ERROR_INVALID_ADDRESS_SPACE
+            | Status::CUDA_ERROR_INVALID_PC
+            | Status::CUDA_ERROR_ILLEGAL_INSTRUCTION
+            | Status::CUDA_ERROR_HARDWARE_STACK_ERROR
+            | Status::CUDA_ERROR_LAUNCH_FAILED
+            | Status::CUDA_ERROR_LAUNCH_TIMEOUT
+            | Status::CUDA_ERROR_ASSERT
+            | Status::CUDA_ERROR_ECC_UNCORRECTABLE
+            | Status::CUDA_ERROR_CONTEXT_IS_DESTROYED
+            | Status::CUDA_ERROR_DEINITIALIZED
+            | Status::CUDA_ERROR_DEVICE_UNAVAILABLE => {
+                self.lost.store(true, Ordering::Release);
+                self.loss(&format!("{context}: {error:?}"))
+            }
+            _ => refused(&self.card.name, context, error),
+        })
+    }
+
+    /// A failure of a library.
+    pub(super) fn failed(&self, context: &str, error: impl std::fmt::Debug) -> Error {
+        Error::Device {
+            device: self.card.name.clone(),
+            context: context.into(),
+            message: format!("{error:?}"),
+        }
+    }
+
+    /// Waits for everything on the stream.
+    ///
+    /// Errors: as [`Self::check`].
+    pub(super) fn wait(&self, context: &str) -> Result<()> {
+        // SAFETY: the stream lives as long as `self`.
+        self.check(context, unsafe { result::stream::synchronize(self.stream) })
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // SAFETY: nobody uses them any more; errors have nobody left to hear them.
+        unsafe {
+            let _ = result::ctx::set_current(self.context);
+            let _ = result::stream::destroy(self.stream);
+            let _ = result::primary_ctx::release(self.device);
+        }
+    }
+}
+
+/// Memory on a card: plain, never managed.
+#[derive(Debug)]
+pub(super) struct Block {
+    device: Arc<Device>,
+    pub(super) at: sys::CUdeviceptr,
+}
+
+impl Block {
+    /// Errors: [`Error::Limit`] where the card has no more.
+    pub(super) fn new(device: &Arc<Device>, what: &str, bytes: u64) -> Result<Self> {
+        device.enter()?;
+        let size = usize::try_from(bytes).unwrap_or(usize::MAX);
+        // SAFETY: freed when it is dropped.
+        match unsafe { result::malloc_sync(size) } {
+            Ok(at) => Ok(Self { device: Arc::clone(device), at }),
+            Err(error) if error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => Err(Error::Limit {
+                what: format!("{what} in the memory of {}", device.card.name),
+                requested: bytes,
+                allowed: result::mem_get_info().map_or(0, |(free, _)| free as u64),
+                remedy: "use fewer tokens or heads, or close what else uses the card".into(),
+            }),
+            Err(error) => device.check(what, Err(error)),
+        }
+    }
+
+    /// Copies from the host, from byte `at` on, and waits.
+    ///
+    /// Errors: as the driver says.
+    pub(super) fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        self.device.enter()?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: callers stay inside the block; the host's bytes live until the copy has been waited for.
+        let copied = unsafe { result::memcpy_htod_async(self.at + at, bytes, self.device.stream) };
+        self.device.check("upload", copied)?;
+        self.device.wait("upload")
+    }
+
+    /// Copies to the host, from byte `at` on, and waits.
+    ///
+    /// Errors: as the driver says.
+    pub(super) fn read(&self, at: u64, bytes: &mut [u8]) -> Result<()> {
+        self.device.enter()?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: as for `write`.
+        let copied = unsafe { result::memcpy_dtoh_async(bytes, self.at + at, self.device.stream) };
+        self.device.check("readback", copied)?;
+        self.device.wait("readback")
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if self.device.enter().is_ok() {
+            // SAFETY: nobody uses it any more.
+            let _ = unsafe { result::free_sync(self.at) };
+        }
+    }
+}
+
+/// A moment on the stream.
+#[derive(Debug)]
+pub(super) struct Event {
+    device: Arc<Device>,
+    event: sys::CUevent,
+}
+
+// SAFETY: events may be used from any thread that has made their context current.
+unsafe impl Send for Event {}
+
+impl Event {
+    /// Now.
+    ///
+    /// Errors: as the driver says.
+    pub(super) fn record(device: &Arc<Device>) -> Result<Self> {
+        let made = result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT);
+        let event = Self { device: Arc::clone(device), event: device.check("timing", made)? };
+        // SAFETY: event and stream are alive.
+        device.check("timing", unsafe { result::event::record(event.event, device.stream) })?;
+        Ok(event)
+    }
+
+    /// Seconds until a later one, both being over.
+    ///
+    /// Errors: as the driver says.
+    pub(super) fn seconds_to(&self, later: &Self) -> Result<f64> {
+        // SAFETY: both are alive and were recorded on one stream.
+        let milliseconds = unsafe { result::event::elapsed(self.event, later.event) };
+        Ok(f64::from(self.device.check("timing", milliseconds)?) * 1e-3)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: nobody uses it any more.
+        let _ = unsafe { result::event::destroy(self.event) };
+    }
+}
+
+/// A loaded kernel.
+#[derive(Debug)]
+pub(super) struct Function {
+    device: Arc<Device>,
+    module: sys::CUmodule,
+    function: sys::CUfunction,
+}
+
+// SAFETY: modules may be used from any thread that has made their context current.
+unsafe impl Send for Function {}
+// SAFETY: as above.
+unsafe impl Sync for Function {}
+
+impl Function {
+    /// Errors: as the driver says.
+    pub(super) fn load(device: &Arc<Device>, name: &str, image: &[u8]) -> Result<Self> {
+        device.enter()?;
+        // SAFETY: the image is a cubin, or PTX that ends with a zero, as NVRTC made it.
+        let module = device.check(name, unsafe { result::module::load_data(image.as_ptr().cast()) })?;
+        let entry = std::ffi::CString::new(name).map_err(|e| device.failed(name, e))?;
+        // SAFETY: the module has just been loaded.
+        let function = unsafe { result::module::get_function(module, entry) };
+        match function {
+            Ok(function) => Ok(Self { device: Arc::clone(device), module, function }),
+            Err(error) => {
+                // SAFETY: nobody has used it.
+                let _ = unsafe { result::module::unload(module) };
+                device.check(name, Err(error))
+            }
+        }
+    }
+
+    /// Launches it on the stream: the bytes of `Params`, then a pointer per port.
+    ///
+    /// Errors: as [`Device::check`], with the kernel's name.
+    ///
+    /// # Safety
+    ///
+    /// `pointers` are zero or the beginnings of tensors of the kernel's ports, on this card, in port order.
+    pub(super) unsafe fn launch(
+        &self,
+        context: &str,
+        blocks: u32,
+        threads: u32,
+        params: &mut [u32],
+        pointers: &mut [sys::CUdeviceptr],
+    ) -> Result<()> {
+        let first: *mut c_void = params.as_mut_ptr().cast();
+        let others = pointers.iter_mut().map(|p| std::ptr::from_mut(p).cast());
+        let mut arguments: Vec<*mut c_void> = std::iter::once(first).chain(others).collect();
+        // SAFETY: the caller's promise; the driver copies the arguments before it returns.
+        let launched = unsafe {
+            result::launch_kernel(
+                self.function,
+                (blocks, 1, 1),
+                (threads, 1, 1),
+                0,
+                self.device.stream,
+                &mut arguments,
+            )
+        };
+        self.device.check(context, launched)
+    }
+}
+
+impl Drop for Function {
+    fn drop(&mut self) {
+        if self.device.enter().is_ok() {
+            // SAFETY: nobody uses it any more.
+            let _ = unsafe { result::module::unload(self.module) };
+        }
+    }
+}
+
+/// A captured run, to be played again.
+#[derive(Debug)]
+pub(super) struct Replay {
+    device: Arc<Device>,
+    graph: sys::CUgraph,
+    ready: sys::CUgraphExec,
+}
+
+// SAFETY: graphs are used by one thread at a time: their program is.
+unsafe impl Send for Replay {}
+
+impl Replay {
+    /// Captures what `record` puts on the stream, which does not run yet.
+    ///
+    /// Errors: those of `record`, and as the driver says.
+    pub(super) fn capture(device: &Arc<Device>, record: impl FnOnce() -> Result<()>) -> Result<Self> {
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: the stream lives as long as the device.
+        device.check("capture", unsafe { result::stream::begin_capture(device.stream, mode) })?;
+        let recorded = record();
+        // The capture must end whatever came of it, or the stream stays unusable.
+        // SAFETY: it has begun above.
+        let graph = unsafe { result::stream::end_capture(device.stream) };
+        recorded?;
+        let graph = device.check("capture", graph)?;
+        // SAFETY: the graph has just been made.
+        match unsafe { result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0)) } {
+            Ok(ready) => Ok(Self { device: Arc::clone(device), graph, ready }),
+            Err(error) => {
+                // SAFETY: nobody uses it.
+                let _ = unsafe { result::graph::destroy(graph) };
+                device.check("capture", Err(error))
+            }
+        }
+    }
+
+    /// Plays it.
+    ///
+    /// Errors: as [`Device::check`].
+    pub(super) fn play(&self) -> Result<()> {
+        // SAFETY: graph and stream are alive.
+        self.device.check("replay", unsafe { result::graph::launch(self.ready, self.device.stream) })
+    }
+}
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        if self.device.enter().is_ok() {
+            // SAFETY: nobody uses them any more.
+            unsafe {
+                let _ = result::graph::exec_destroy(self.ready);
+                let _ = result::graph::destroy(self.graph);
+            }
+        }
+    }
+}

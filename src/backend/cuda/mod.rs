@@ -1,0 +1,47 @@
+//! Kernels in CUDA C++: on an NVIDIA card, or on the host, thread by thread, where their logic is to be tested without one.
+//!
+//! Both run the same schedule: a step is a launch of a source, or a call of a library. Which source, with how many blocks and which
+//! bytes of parameters, is [`plan`]'s business and needs no device.
+
+pub mod driver;
+pub mod host;
+mod plan;
+
+use super::Backend;
+use crate::error::{Error, Result};
+
+pub(crate) use plan::{Action, CAPS, Launch, param_bytes, plan};
+
+/// Whether a word asks for a CUDA device: `cuda`, `cuda:0`, `cuda:host`.
+pub fn is_asked(word: &str) -> bool {
+    word == "cuda" || word.starts_with("cuda:")
+}
+
+/// Opens what a word asks for: the first card, a card by its number, or the host.
+///
+/// Errors: [`Error::NoDevice`] with what is missing or wrong.
+pub fn open(asked: &str) -> Result<Box<dyn Backend>> {
+    if asked == host::NAME {
+        return Ok(Box::new(host::HostBackend::open()?));
+    }
+    let number = asked.strip_prefix("cuda:").map_or(Ok(0), str::parse);
+    let number = number.map_err(|_| Error::NoDevice {
+        asked: asked.into(),
+        reason: "ask for cuda, cuda:0 (a card by its number) or cuda:host (sources on the host, for tests)"
+            .into(),
+    })?;
+    Ok(Box::new(driver::CudaBackend::open(number)?))
+}
+
+/// The cards of this machine in a few words each, `cuda:0` first; or why there are none.
+pub fn cards() -> std::result::Result<Vec<String>, String> {
+    let driver::Report { cards, lack } = driver::report();
+    let lacks = lack.as_ref().map_or_else(String::new, |lack| format!(" · cannot be used: {lack}"));
+    if cards.is_empty() {
+        return Err(lack.unwrap_or_else(|| "no card".into()));
+    }
+    let told = |(number, card): (usize, &driver::CardReport)| {
+        format!("cuda:{number}  {} · {} · PCI {}{lacks}", card.info.name, card.info.driver, card.bus)
+    };
+    Ok(cards.iter().enumerate().map(told).collect())
+}

@@ -1,0 +1,149 @@
+//! What a step becomes on CUDA: the source that suits, its blocks, and the bytes of its parameters.
+
+use crate::error::{Error, Result};
+use crate::graph::{Schedule, Step};
+use crate::kernel::cuda::{Source, Word, join, words};
+use crate::kernel::{Caps, Driver, KernelParams, Library, OnCuda};
+use crate::kernels::fft::fft;
+use crate::kernels::linalg::matmul;
+
+/// What kernels may ask of every card that we support: compute capability 7.5 and up.
+pub(crate) const CAPS: Caps = Caps {
+    driver: Driver::Gpu,
+    // What a block may declare; more must be asked for, by architecture.
+    workgroup_bytes: 49_152,
+    invocations: 1024,
+    storage_binding: u64::MAX,
+    buffer: u64::MAX,
+    storage_buffers: u32::MAX,
+    texture_rows: 0,
+    storage_alignment: 4,
+    groups: i32::MAX as u32,
+    loop_rounds: u64::MAX,
+    subgroup_lanes: 32,
+    memory_budget: 2 << 30,
+};
+
+/// A launch of one step.
+#[derive(Clone, Debug)]
+pub(crate) struct Launch {
+    /// The source.
+    pub(crate) source: &'static Source,
+    /// Its text for this shape.
+    pub(crate) text: String,
+    /// Blocks; 0 where there is nothing to do.
+    pub(crate) blocks: u32,
+}
+
+/// How a step is done.
+#[derive(Clone, Debug)]
+pub(crate) enum Action {
+    /// By a source.
+    Launch(Launch),
+    /// By a library, with a launch after it that does what the library leaves undone.
+    Library(Library, Launch),
+}
+
+/// Whether the ports that a source reads as `float4` begin with whole ones and have rows of them.
+fn is_aligned(schedule: &Schedule, step: &Step, source: &Source) -> bool {
+    step.kernel.ports.iter().zip(&step.args).filter(|(port, _)| source.vec4.contains(&port.name)).all(
+        |(_, arg)| {
+            arg.is_none_or(|tensor| {
+                let row = tensor.shape().dims().last().copied().unwrap_or(1);
+                schedule.base(tensor).1.is_multiple_of(4) && row.is_multiple_of(4)
+            })
+        },
+    )
+}
+
+/// How a step is done.
+///
+/// `held` names sources that kernels must take: `kernel/source`, several with commas.
+///
+/// Errors: [`Error::Unsupported`] where no source suits, [`Error::Limit`] for more blocks than a launch may have.
+pub(crate) fn plan(schedule: &Schedule, step: &Step, held: &str) -> Result<Action> {
+    let spec = step.kernel;
+    let lacks = |missing: String| Error::Unsupported { device: "CUDA".into(), missing };
+    let sources = match &spec.cuda {
+        OnCuda::Source(sources) => sources,
+        OnCuda::Library(library, after) => return Ok(Action::Library(*library, launch(step, after)?)),
+        OnCuda::Expand => return Err(lacks(format!("was to expand `{}` into smaller kernels", spec.name))),
+        OnCuda::Absent { reason } => return Err(lacks(format!("has no `{}`: {reason}", spec.name))),
+    };
+    let held =
+        held.split(',').filter_map(|word| word.split_once('/')).find(|(kernel, _)| *kernel == spec.name);
+    let fits = |s: &&Source| {
+        held.is_none_or(|(_, name)| name == s.name)
+            && (s.suits)(&step.dims, &step.params)
+            && is_aligned(schedule, step, s)
+    };
+    let source = sources.iter().find(fits).ok_or_else(|| {
+        lacks(format!("has no source of `{}` for {:?}; use vulkan or the CPU", spec.name, step.dims))
+    })?;
+    launch(step, source).map(Action::Launch)
+}
+
+fn launch(step: &Step, source: &'static Source) -> Result<Launch> {
+    let spec = step.kernel;
+    let wanted = (source.blocks)(&step.dims, &step.params);
+    let blocks =
+        u32::try_from(wanted).ok().filter(|blocks| *blocks <= CAPS.groups).ok_or_else(|| Error::Limit {
+            what: format!("{}: blocks of one launch", spec.name),
+            requested: wanted,
+            allowed: u64::from(CAPS.groups),
+            remedy: "use fewer tokens or heads".into(),
+        })?;
+    let present: Vec<bool> = step.args.iter().map(Option::is_some).collect();
+    let text = join(spec, source, &step.dims, &step.params, &present);
+    Ok(Launch { source, text, blocks })
+}
+
+/// The bytes of `Params`.
+pub(crate) fn param_bytes(step: &Step) -> Vec<u8> {
+    let strides = |port: usize| -> (u32, u32) {
+        let Some(tensor) = step.args[port] else { return (0, 0) };
+        let shape = tensor.shape();
+        let dims = shape.dims();
+        let inner: u32 = dims[2..].iter().product();
+        (if dims[0] == 1 { 0 } else { inner * dims[1] }, if dims[1] == 1 { 0 } else { inner })
+    };
+    let word = |word: Word| match word {
+        Word::Live(i) => [0, 1, 2, 3].map(|byte| step.params[4 * i + byte]),
+        Word::Dim(name) => step.dims.size(name).to_le_bytes(),
+        Word::StrideB(port) => strides(port).0.to_le_bytes(),
+        Word::StrideH(port) => strides(port).1.to_le_bytes(),
+    };
+    words(step.kernel).into_iter().flat_map(|(_, _, w)| word(w)).collect()
+}
+
+impl Action {
+    /// The source's name, or the library's.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Launch(launch) => launch.source.name,
+            Self::Library(Library::Gemm, _) => "cublas",
+            Self::Library(Library::Fft, _) => "cufft",
+        }
+    }
+
+    /// The launch, or that after the library.
+    pub(crate) fn launch(&self) -> &Launch {
+        match self {
+            Self::Launch(launch) | Self::Library(_, launch) => launch,
+        }
+    }
+
+    /// Whether the launch has anything to do for a step's parameters as they are now.
+    pub(crate) fn launches(&self, step: &Step) -> bool {
+        let given = |port: &str| step.kernel.port_index(port).is_some_and(|i| step.args[i].is_some());
+        self.launch().blocks > 0
+            && match self {
+                Self::Launch(_) => true,
+                Self::Library(Library::Gemm, _) => {
+                    let p = matmul::Params::from_bytes(&step.params);
+                    given("residual") || given("bias") || p.identity != 0.0
+                }
+                Self::Library(Library::Fft, _) => fft::Params::from_bytes(&step.params).inverse != 0,
+            }
+    }
+}

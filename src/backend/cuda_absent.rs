@@ -1,0 +1,21 @@
+//! The CUDA backend's name in a build without it.
+
+use super::Backend;
+use crate::error::{Error, Result};
+
+/// Whether a word asks for a CUDA device: `cuda`, `cuda:0`, `cuda:host`.
+pub fn is_asked(word: &str) -> bool {
+    word == "cuda" || word.starts_with("cuda:")
+}
+
+/// Always [`Error::NotBuilt`].
+///
+/// Errors: always.
+pub fn open(_: &str) -> Result<Box<dyn Backend>> {
+    Err(Error::NotBuilt { feature: "cuda" })
+}
+
+/// No card: built without the feature.
+pub fn cards() -> std::result::Result<Vec<String>, String> {
+    Err("built without the cuda feature".into())
+}

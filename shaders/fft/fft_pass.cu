@@ -71,6 +71,34 @@ __device__ inline float2 power_of(const float* row, u32 j) {
   return power;
 }
 
+// A transforms of B numbers, from(a + A b) for column a, which leaves what it made, with factors, at place(a + A b).
+template <u32 A, u32 B, typename From, typename Place>
+__device__ inline void columns(Complex (&waiting)[A * B][THREADS], From from, Place place) {
+#pragma unroll
+  for (u32 a = 0u; a < A; a++) {
+    Complex column[B];
+#pragma unroll
+    for (u32 b = 0u; b < B; b++) { column[b] = from(a + A * b); }
+    dft(column);
+#pragma unroll
+    for (u32 b = 0u; b < B; b++) { waiting[place(a + A * b)][threadIdx.x] = rotated(column[b], a * b * (64u / (A * B))); }
+  }
+}
+
+// B transforms of A numbers, of which row b takes one of every column and gives to(b + B a).
+template <u32 A, u32 B, typename To, typename Place>
+__device__ inline void rows(Complex (&waiting)[A * B][THREADS], To to, Place place) {
+#pragma unroll 1
+  for (u32 b = 0u; b < B; b++) {
+    Complex row[A];
+#pragma unroll
+    for (u32 a = 0u; a < A; a++) { row[a] = waiting[place(a + A * b)][threadIdx.x]; }
+    dft(row);
+#pragma unroll
+    for (u32 a = 0u; a < A; a++) { to(b + B * a, row[a]); }
+  }
+}
+
 // A transform of R numbers input(j), and with a filter another one of filter(j, number j), to output(j, number j).
 template <u32 R, typename Input, typename Filter, typename Output>
 __device__ inline void transform(Input input, Filter filter, Output output) {
@@ -87,44 +115,20 @@ __device__ inline void transform(Input input, Filter filter, Output output) {
 #pragma unroll
     for (u32 j = 0u; j < R; j++) { output(j, z[j]); }
   } else {
-    // A transforms of B numbers, factors, and B transforms of A numbers. More numbers than a thread has registers for wait in a column of
-    // shared memory, which no other thread looks at.
+    // More numbers than a thread has registers for wait in a column of shared memory, which no other thread looks at.
     constexpr u32 A = R / 8u;
     constexpr u32 B = 8u;
     __shared__ Complex waiting[R][THREADS];
-    // Column a reads numbers a + A b and leaves its own in their places, of which row b takes one of every column.
-    const auto columns = [&](auto from, auto place) {
-#pragma unroll
-      for (u32 a = 0u; a < A; a++) {
-        Complex column[B];
-#pragma unroll
-        for (u32 b = 0u; b < B; b++) { column[b] = from(a + A * b); }
-        dft(column);
-#pragma unroll
-        for (u32 b = 0u; b < B; b++) { waiting[place(a + A * b)][threadIdx.x] = rotated(column[b], a * b * (64u / R)); }
-      }
-    };
-    const auto rows = [&](auto to, auto place) {
-#pragma unroll
-      for (u32 b = 0u; b < B; b++) {
-        Complex row[A];
-#pragma unroll
-        for (u32 a = 0u; a < A; a++) { row[a] = waiting[place(a + A * b)][threadIdx.x]; }
-        dft(row);
-#pragma unroll
-        for (u32 a = 0u; a < A; a++) { to(b + B * a, row[a]); }
-      }
-    };
     const auto own = [](u32 j) { return j; };
-    columns(input, own);
+    columns<A, B>(waiting, input, own);
     if (HAS_S) {
       // A row leaves its results, numbers b + B a of the input of the second transform, where it found what it was made from.
       const auto found = [](u32 j) { return j / B + A * (j % B); };
-      rows([&](u32 j, Complex z) { waiting[found(j)][threadIdx.x] = filter(j, z); }, own);
-      columns([&](u32 j) { return waiting[found(j)][threadIdx.x]; }, found);
-      rows(output, found);
+      rows<A, B>(waiting, [&](u32 j, Complex z) { waiting[found(j)][threadIdx.x] = filter(j, z); }, own);
+      columns<A, B>(waiting, [&](u32 j) { return waiting[found(j)][threadIdx.x]; }, found);
+      rows<A, B>(waiting, output, found);
     } else {
-      rows(output, own);
+      rows<A, B>(waiting, output, own);
     }
   }
 }

@@ -4,8 +4,10 @@
 typedef Words<WORDS == 4u>::Type Value;
 
 constexpr u32 ROWS = 4u;
+// Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
+constexpr u32 RESIDENT = 3u;
 
-extern "C" __global__ void __launch_bounds__(THREADS) filter_noise(
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) filter_noise(
     Params params, const float* __restrict__ z, const float* __restrict__ taps, float* __restrict__ out) {
   const u32 lanes = params.r / WORDS;
   const u32 strips = divided_up(params.n2, ROWS);

@@ -1,9 +1,9 @@
-// One Stockham pass of a transform, y[(i - k) R + k + j p] = DFT_R(x[i + l m] w^(k l)), k = i mod p, for pairs of neighbouring lines:
-// x [b, h, o, n, a], y [b, h, o, l, e], twiddles w [t, g] with t = p. With a spectrum s [r, f, 2] it is the last pass of a forward
-// transform, a product, and the first pass of the inverse one. A thread makes one butterfly of RADIX numbers for WORDS words, two lines
-// together up to radix 8 and one beyond; neighbouring threads have those of neighbouring words. Where WHOLE, groups of four words are
-// whole and read as such.
-//
+// One Stockham pass of a transform, y[(i - k) R + k + j p] = DFT_R(x[i + l m] w^(k l)), k = i mod p, for pairs of neighbouring
+// lines: x [b, h, o, n, a], y [b, h, o, l, e], twiddles w [t, g] with t = p. With a spectrum s [r, f, 2] it is the last pass of a
+// forward transform, a product, and the first pass of the inverse one. A thread makes one butterfly of RADIX numbers for WORDS
+// words, two lines together up to radix 8 and one beyond; neighbouring threads have those of neighbouring words. Where WHOLE,
+// groups of four words are whole and read as such.
+
 // Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
 constexpr u32 RESIDENT = 4u;
 template <u32 COUNT> struct Lines { typedef float2 type; };
@@ -14,7 +14,8 @@ typedef Lines<WORDS>::type Complex;
 // Words from a row of which `left` are left; 0 beyond them.
 __device__ inline float4 loaded(const float* from, u32 left, float4) {
   if (WHOLE) { return left > 0u ? *reinterpret_cast<const float4*>(from) : float4(); }
-  return make_float4(left > 0u ? from[0] : 0.0f, left > 1u ? from[1] : 0.0f, left > 2u ? from[2] : 0.0f, left > 3u ? from[3] : 0.0f);
+  return make_float4(left > 0u ? from[0] : 0.0f, left > 1u ? from[1] : 0.0f, left > 2u ? from[2] : 0.0f,
+                     left > 3u ? from[3] : 0.0f);
 }
 
 __device__ inline float2 loaded(const float* from, u32 left, float2) {

@@ -25,6 +25,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) state_rows(
   float sums[4][4] = {};
   float totals[4] = {};
   for (u32 c0 = 0u; c0 < params.r; c0 += SLICE) {
+#pragma unroll 2
     for (u32 t = threadIdx.x; t < ROWS * SLICE / 4u; t += THREADS) {
       const u32 i = row0 + turned_row(t);
       const u32 four = 4u * turned_four(t);
@@ -32,6 +33,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) state_rows(
           &q_tile[four * Q_LINE + turned_row(t)], Q_LINE,
           four_of(queries + size_t(i) * params.r, c0 + four, params.r, i < params.n));
     }
+#pragma unroll 2
     for (u32 t = threadIdx.x; t < SLICE * COLS / 4u; t += THREADS) {
       const u32 l = c0 + t / (COLS / 4u);
       const u32 col = col0 + 4u * (t % (COLS / 4u));

@@ -62,6 +62,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) chunk_attend(
     float products[HIGH][4] = {};
     for (u32 c0 = near ? 0u : item0; c0 < (near ? params.r : item0 + 1u); c0 += ITEMS) {
       if (loaded != c0) {
+#pragma unroll 2
         for (u32 t = threadIdx.x; t < ROWS * ITEMS / 4u; t += THREADS) {
           const u32 i = row0 + turned_row(t);
           const u32 four = 4u * turned_four(t);
@@ -72,6 +73,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) chunk_attend(
         loaded = c0;
       }
       if (near) {
+#pragma unroll 2
         for (u32 t = threadIdx.x; t < ITEMS * ITEMS / 4u; t += THREADS) {
           const u32 j = item0 + turned_row(t);
           const u32 four = 4u * turned_four(t);
@@ -125,6 +127,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) chunk_attend(
       }
       write_run(&weights[item * Q_LINE + HIGH * ty], ws);
     }
+#pragma unroll 2
     for (u32 t = threadIdx.x; t < ITEMS * COLS / 4u; t += THREADS) {
       const u32 item = t / (COLS / 4u);
       const u32 at = item0 + item;

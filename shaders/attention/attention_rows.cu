@@ -1,9 +1,11 @@
-// Exact attention over a range of keys: out[i] = sum_j w[i, j] v[j] / sum_j w[i, j], w[i, j] = exp(x[i, j] - x[i]) over kept keys, where
-// x[i, j] is the pair's exponent and x[i] the largest of its row (or the sums themselves, or the row's state; see attention_rows.rs).
-// q [b, h, n, d], k [b, h, m, d], v [b, h, m, e], lambda [h or 1], masks bytes [b, h, mm] and [b, h, n, mm], out [b, h, n, p].
+// Exact attention over a range of keys: out[i] = sum_j w[i, j] v[j] / sum_j w[i, j], w[i, j] = exp(x[i, j] - x[i]) over kept
+// keys, where x[i, j] is the pair's exponent and x[i] the largest of its row (or the sums themselves, or the row's state; see
+// attention_rows.rs). q [b, h, n, d], k [b, h, m, d], v [b, h, m, e], lambda [h or 1], masks bytes [b, h, mm] and [b, h, n, mm],
+// out [b, h, n, p].
 //
-// A block makes ROWS rows x 64 value columns: 8 x 16 threads, each with ROWS / 8 rows x 4 keys of the pairs and then x 4 columns of the
-// result in registers. Queries of up to 64 coordinates stay in shared memory (Q_STAYS); deeper ones come again, slice by slice.
+// A block makes ROWS rows x 64 value columns: 8 x 16 threads, each with ROWS / 8 rows x 4 keys of the pairs and then x 4 columns
+// of the result in registers. Queries of up to 64 coordinates stay in shared memory (Q_STAYS); deeper ones come again, slice by
+// slice.
 constexpr u32 R = ROWS / 8u;
 // Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
 constexpr u32 RESIDENT = 3u;

@@ -1,6 +1,6 @@
-// Rows of the exact attention matrix for each of r queries: out[j, q] = e^(score - log_sum[q]), where the score is -distance / lambda or
-// scale times the product, and log_sum is 0 where it is left out; 0 where key j is masked.
-// queries [b, h, r, d], k [b, h, n, d], lambda [h], log_sum [b, h, r], keep bytes [b, h, n], out [b, h, n, r].
+// Rows of the exact attention matrix for each of r queries: out[j, q] = e^(score - log_sum[q]), where the score is -distance /
+// lambda or scale times the product, and log_sum is 0 where it is left out; 0 where key j is masked. queries [b, h, r, d], k [b,
+// h, n, d], lambda [h], log_sum [b, h, r], keep bytes [b, h, n], out [b, h, n, r].
 //
 // Eight lanes share a key, so that a warp reads whole lines of four keys; further queries find the keys in the cache.
 constexpr u32 LANES = 8u;

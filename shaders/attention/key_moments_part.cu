@@ -1,10 +1,10 @@
-// Mean and sum of squared deviations of every key's kernel values exp(x[i, j]) - row_shift[i] over the kept queries i, joined with those
-// of the queries before (see key_moments_part.rs). q [b, h, n, d], k [b, h, m, d], lambda [h or 1], query_mask bytes [b, h, n],
-// row_shift [b, h, n, w], before [b, h, m, 3], moments [b, h, m, p].
+// Mean and sum of squared deviations of every key's kernel values exp(x[i, j]) - row_shift[i] over the kept queries i, joined
+// with those of the queries before (see key_moments_part.rs). q [b, h, n, d], k [b, h, m, d], lambda [h or 1], query_mask bytes
+// [b, h, n], row_shift [b, h, n, w], before [b, h, m, 3], moments [b, h, m, p].
 //
-// A block has ROWS keys: 8 x 16 threads, each with ROWS / 8 keys x 4 of 64 queries at a time. A thread keeps running moments of its keys over
-// its own queries; at the end the 16 threads of a key join theirs. Deviations are taken from the mean so far, with the first block from its
-// first query's value, so near-equal values lose nothing.
+// A block has ROWS keys: 8 x 16 threads, each with ROWS / 8 keys x 4 of 64 queries at a time. A thread keeps running moments of
+// its keys over its own queries; at the end the 16 threads of a key join theirs. Deviations are taken from the mean so far, with
+// the first block from its first query's value, so near-equal values lose nothing.
 constexpr u32 R = ROWS / 8u;
 constexpr u32 QUERIES = 64u;
 // Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.

@@ -1,11 +1,11 @@
-// Attention under a mask by distance: out[i] = sum_j f(d[i, j]) a(q[i], k[j]) v[j] / sum_j f(d[i, j]) a(q[i], k[j]), f by a table; a a
-// product, or softmax of products or sums (SCORES; see distance_attention.rs); zeros where a row has no key.
-// q [b, h, m, r], k [b, h, n, r], v [b, h, n, e], distances words [b or 1, h or 1, m, w], table [h or 1, t], key_mask bytes [b, h, n],
+// Attention under a mask by distance: out[i] = sum_j f(d[i, j]) a(q[i], k[j]) v[j] / sum_j f(d[i, j]) a(q[i], k[j]), f by a
+// table; a a product, or softmax of products or sums (SCORES; see distance_attention.rs); zeros where a row has no key. q [b, h,
+// m, r], k [b, h, n, r], v [b, h, n, e], distances words [b or 1, h or 1, m, w], table [h or 1, t], key_mask bytes [b, h, n],
 // query_mask bytes [b, h, m], out [b, h, m, e].
 //
-// A block makes ROWS rows x 64 value columns: 8 x 16 threads, each with ROWS / 8 rows x 4 keys of the pairs, whose distances are one word
-// (or two), and then x 4 columns of the result. With softmax the largest score so far is kept, of pairs that the mask does not leave
-// out, and what was summed is scaled when it grows.
+// A block makes ROWS rows x 64 value columns: 8 x 16 threads, each with ROWS / 8 rows x 4 keys of the pairs, whose distances are
+// one word (or two), and then x 4 columns of the result. With softmax the largest score so far is kept, of pairs that the mask
+// does not leave out, and what was summed is scaled when it grows.
 constexpr u32 R = ROWS / 8u;
 // Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
 constexpr u32 RESIDENT = ROWS == 64u ? 2u : 3u;

@@ -1,8 +1,8 @@
 // A mask by distance times channels, without the mask: y[i] = sum_j f(d[i, j]) x[j], f by a table.
 // x [b, h, n, c], distances words [b or 1, h or 1, m, w], table [h or 1, t], y [b, h, m, c].
 //
-// A block makes ROWS rows x 64 channels: 8 x 16 threads, each of which looks up the weights of ROWS / 8 rows x 4 of 64 keys, and then has
-// ROWS / 8 rows x 4 channels of the result in registers.
+// A block makes ROWS rows x 64 channels: 8 x 16 threads, each of which looks up the weights of ROWS / 8 rows x 4 of 64 keys, and
+// then has ROWS / 8 rows x 4 channels of the result in registers.
 constexpr u32 R = ROWS / 8u;
 
 extern "C" __global__ void __launch_bounds__(THREADS) distance_product(

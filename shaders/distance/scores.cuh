@@ -1,4 +1,5 @@
-// What becomes of a query and a key: products of features, or softmax of scaled products, or softmax of sums through a leaky ReLU.
+// What becomes of a query and a key: products of features, or softmax of scaled products, or softmax of sums through a leaky
+// ReLU.
 constexpr u32 LINEAR = 0u;
 constexpr u32 SOFTMAX = 1u;
 constexpr float LOWEST = -3.0e38f;

@@ -1,5 +1,5 @@
-// Weights by distance. Distances lie 4 (BITS = 8) or 2 (BITS = 16) to a word, rows begin at a word; a distance that the table does
-// not hold, the greatest number (no way) among them, weighs 0.
+// Weights by distance. Distances lie 4 (BITS = 8) or 2 (BITS = 16) to a word, rows begin at a word; a distance that the table
+// does not hold, the greatest number (no way) among them, weighs 0.
 
 __device__ inline float weight_of(const float* table, u32 entries, u32 distance) {
   return distance < entries ? table[distance] : 0.0f;

@@ -1,5 +1,6 @@
-// out = gain (exp(scale (+-u - m) + t) + eps), or gain e^t (cos, sin)(scale u), of rows (m, t); 0 where t says that the row is left out.
-// u [b, h, n, p], rows [b, h, n, 2], out [b, h, n, r], r = p, or 2 p for both signs or both waves. One product or four of a row per thread.
+// out = gain (exp(scale (+-u - m) + t) + eps), or gain e^t (cos, sin)(scale u), of rows (m, t); 0 where t says that the row is
+// left out. u [b, h, n, p], rows [b, h, n, 2], out [b, h, n, r], r = p, or 2 p for both signs or both waves. One product or four
+// of a row per thread.
 constexpr u32 WIDE = FOURS ? 4u : 1u;
 
 extern "C" __global__ void __launch_bounds__(THREADS) feature_exp(

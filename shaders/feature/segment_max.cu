@@ -1,5 +1,5 @@
-// out[g] = max over the kept rows of chunk or segment g of x[i, COLUMN]; EMPTY where there is none. x [b, h, n, w], key_mask bytes
-// [b, h, n], starts [b, h, s], out [b, h, g]. One block per chunk or segment.
+// out[g] = max over the kept rows of chunk or segment g of x[i, COLUMN]; EMPTY where there is none. x [b, h, n, w], key_mask
+// bytes [b, h, n], starts [b, h, s], out [b, h, g]. One block per chunk or segment.
 constexpr float EMPTY = -3e38f;
 
 extern "C" __global__ void __launch_bounds__(THREADS) segment_max(

@@ -1,6 +1,6 @@
-// out[i] = (m, t - maxima[segment of i], at least LOWEST) of rows[i] = (m, t); (0, LEFT_OUT) where the row is masked or in no segment
-// (selected: such rows may hold anything). rows, out [b, h, n, 2], maxima [b, h, g], key_mask bytes [b, h, n], starts [b, h, s].
-// One row per thread.
+// out[i] = (m, t - maxima[segment of i], at least LOWEST) of rows[i] = (m, t); (0, LEFT_OUT) where the row is masked or in no
+// segment (selected: such rows may hold anything). rows, out [b, h, n, 2], maxima [b, h, g], key_mask bytes [b, h, n], starts [b,
+// h, s]. One row per thread.
 constexpr float LOWEST = -500.0f;
 constexpr float LEFT_OUT = -1000.0f;
 

@@ -1,6 +1,6 @@
-// (cos x, sin x) with an absolute error of about 1e-7 for |x| <= 1e5, by the same steps as in wave.wgsl, so that both backends give the
-// same numbers and long reductions of the argument are never compiled. Larger angles have no digits left in f32: they count as 0.
-// x = k pi/2 + r; pi/2 is split so that k times its first part is exact.
+// (cos x, sin x) with an absolute error of about 1e-7 for |x| <= 1e5, by the same steps as in wave.wgsl, so that both backends
+// give the same numbers and long reductions of the argument are never compiled. Larger angles have no digits left in f32: they
+// count as 0. x = k pi/2 + r; pi/2 is split so that k times its first part is exact.
 __device__ inline float2 wave(float x) {
   const float angle = fabsf(x) <= 1e5f ? x : 0.0f;
   const float k = floorf(angle * 0.636619772f + 0.5f);

@@ -29,7 +29,8 @@ __device__ constexpr float cosine_to_quarter(u32 k) {
 }
 
 __device__ constexpr float cosine_of(u32 k) {
-  return k % 64u > 32u ? cosine_of(64u - k % 64u) : k % 64u > 16u ? -cosine_to_quarter(32u - k % 64u) : cosine_to_quarter(k % 64u);
+  return k % 64u > 32u ? cosine_of(64u - k % 64u)
+    : k % 64u > 16u ? -cosine_to_quarter(32u - k % 64u) : cosine_to_quarter(k % 64u);
 }
 
 // Times exp(-2 pi i k / 64). Where k is known at compile time only one of the ways is left.

@@ -1,6 +1,7 @@
-// Whole transforms in shared memory: TILE pairs of lines of LENGTH numbers per block, four numbers of a pair to a thread, in Stockham's
-// order with radix 4 (and 2 first where LENGTH wants it). x [b, h, o, n, a], y [b, h, o, l, e], roots [t, 2]. Inputs come from memory and
-// outputs go there once; between the passes the numbers change hands. With a spectrum s [r, f, 2]: forward, a product, and back.
+// Whole transforms in shared memory: TILE pairs of lines of LENGTH numbers per block, four numbers of a pair to a thread, in
+// Stockham's order with radix 4 (and 2 first where LENGTH wants it). x [b, h, o, n, a], y [b, h, o, l, e], roots [t, 2]. Inputs
+// come from memory and outputs go there once; between the passes the numbers change hands. With a spectrum s [r, f, 2]: forward,
+// a product, and back.
 constexpr u32 QUARTER = LENGTH / 4u;
 
 // Where a number lies: those that eight neighbouring threads store or load at once meet in no bank, whatever the pass.

@@ -1,9 +1,9 @@
-// One Stockham pass of a transform, y[(i - k) R + k + j p] = DFT_R(x[i + l m] w^(k l)), k = i mod p, for pairs of neighbouring lines:
-// x [b, h, o, n, a], y [b, h, o, l, e], twiddles w [t, g] with t = p. With a spectrum s [r, f, 2] it is the last pass of a forward
-// transform, a product, and the first pass of the inverse one. A thread makes one butterfly of RADIX numbers for WORDS words, two lines
-// together up to radix 8 and one beyond; neighbouring threads have those of neighbouring words. Where WHOLE, groups of four words are
-// whole and read as such.
-//
+// One Stockham pass of a transform, y[(i - k) R + k + j p] = DFT_R(x[i + l m] w^(k l)), k = i mod p, for pairs of neighbouring
+// lines: x [b, h, o, n, a], y [b, h, o, l, e], twiddles w [t, g] with t = p. With a spectrum s [r, f, 2] it is the last pass of a
+// forward transform, a product, and the first pass of the inverse one. A thread makes one butterfly of RADIX numbers for WORDS
+// words, two lines together up to radix 8 and one beyond; neighbouring threads have those of neighbouring words. Where WHOLE,
+// groups of four words are whole and read as such.
+
 // Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
 constexpr u32 RESIDENT = 4u;
 template <u32 COUNT> struct Lines { typedef float2 type; };
@@ -14,7 +14,8 @@ typedef Lines<WORDS>::type Complex;
 // Words from a row of which `left` are left; 0 beyond them.
 __device__ inline float4 loaded(const float* from, u32 left, float4) {
   if (WHOLE) { return left > 0u ? *reinterpret_cast<const float4*>(from) : float4(); }
-  return make_float4(left > 0u ? from[0] : 0.0f, left > 1u ? from[1] : 0.0f, left > 2u ? from[2] : 0.0f, left > 3u ? from[3] : 0.0f);
+  return make_float4(left > 0u ? from[0] : 0.0f, left > 1u ? from[1] : 0.0f, left > 2u ? from[2] : 0.0f,
+                     left > 3u ? from[3] : 0.0f);
 }
 
 __device__ inline float2 loaded(const float* from, u32 left, float2) {
@@ -71,6 +72,34 @@ __device__ inline float2 power_of(const float* row, u32 j) {
   return power;
 }
 
+// A transforms of B numbers, from(a + A b) for column a, which leaves what it made, with factors, at place(a + A b).
+template <u32 A, u32 B, typename From, typename Place>
+__device__ inline void columns(Complex (&waiting)[A * B][THREADS], From from, Place place) {
+#pragma unroll
+  for (u32 a = 0u; a < A; a++) {
+    Complex column[B];
+#pragma unroll
+    for (u32 b = 0u; b < B; b++) { column[b] = from(a + A * b); }
+    dft(column);
+#pragma unroll
+    for (u32 b = 0u; b < B; b++) { waiting[place(a + A * b)][threadIdx.x] = rotated(column[b], a * b * (64u / (A * B))); }
+  }
+}
+
+// B transforms of A numbers, of which row b takes one of every column and gives to(b + B a).
+template <u32 A, u32 B, typename To, typename Place>
+__device__ inline void rows(Complex (&waiting)[A * B][THREADS], To to, Place place) {
+#pragma unroll 1
+  for (u32 b = 0u; b < B; b++) {
+    Complex row[A];
+#pragma unroll
+    for (u32 a = 0u; a < A; a++) { row[a] = waiting[place(a + A * b)][threadIdx.x]; }
+    dft(row);
+#pragma unroll
+    for (u32 a = 0u; a < A; a++) { to(b + B * a, row[a]); }
+  }
+}
+
 // A transform of R numbers input(j), and with a filter another one of filter(j, number j), to output(j, number j).
 template <u32 R, typename Input, typename Filter, typename Output>
 __device__ inline void transform(Input input, Filter filter, Output output) {
@@ -87,44 +116,20 @@ __device__ inline void transform(Input input, Filter filter, Output output) {
 #pragma unroll
     for (u32 j = 0u; j < R; j++) { output(j, z[j]); }
   } else {
-    // A transforms of B numbers, factors, and B transforms of A numbers. More numbers than a thread has registers for wait in a column of
-    // shared memory, which no other thread looks at.
+    // More numbers than a thread has registers for wait in a column of shared memory, which no other thread looks at.
     constexpr u32 A = R / 8u;
     constexpr u32 B = 8u;
     __shared__ Complex waiting[R][THREADS];
-    // Column a reads numbers a + A b and leaves its own in their places, of which row b takes one of every column.
-    const auto columns = [&](auto from, auto place) {
-#pragma unroll
-      for (u32 a = 0u; a < A; a++) {
-        Complex column[B];
-#pragma unroll
-        for (u32 b = 0u; b < B; b++) { column[b] = from(a + A * b); }
-        dft(column);
-#pragma unroll
-        for (u32 b = 0u; b < B; b++) { waiting[place(a + A * b)][threadIdx.x] = rotated(column[b], a * b * (64u / R)); }
-      }
-    };
-    const auto rows = [&](auto to, auto place) {
-#pragma unroll
-      for (u32 b = 0u; b < B; b++) {
-        Complex row[A];
-#pragma unroll
-        for (u32 a = 0u; a < A; a++) { row[a] = waiting[place(a + A * b)][threadIdx.x]; }
-        dft(row);
-#pragma unroll
-        for (u32 a = 0u; a < A; a++) { to(b + B * a, row[a]); }
-      }
-    };
     const auto own = [](u32 j) { return j; };
-    columns(input, own);
+    columns<A, B>(waiting, input, own);
     if (HAS_S) {
       // A row leaves its results, numbers b + B a of the input of the second transform, where it found what it was made from.
       const auto found = [](u32 j) { return j / B + A * (j % B); };
-      rows([&](u32 j, Complex z) { waiting[found(j)][threadIdx.x] = filter(j, z); }, own);
-      columns([&](u32 j) { return waiting[found(j)][threadIdx.x]; }, found);
-      rows(output, found);
+      rows<A, B>(waiting, [&](u32 j, Complex z) { waiting[found(j)][threadIdx.x] = filter(j, z); }, own);
+      columns<A, B>(waiting, [&](u32 j) { return waiting[found(j)][threadIdx.x]; }, found);
+      rows<A, B>(waiting, output, found);
     } else {
-      rows(output, own);
+      rows<A, B>(waiting, output, own);
     }
   }
 }

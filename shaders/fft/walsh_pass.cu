@@ -1,6 +1,6 @@
-// Walsh-Hadamard transform of STAGES bits of the rows' numbers in shared memory: x, y [b, h, o, p, i, c], p = 2^STAGES rows that differ in
-// those bits, LANES numbers of each (of WORDS words), up to four stages between barriers. With a spectrum [h or 1, k] the same bits are
-// transformed back after every row was multiplied by the spectrum's entry for the ones in its number.
+// Walsh-Hadamard transform of STAGES bits of the rows' numbers in shared memory: x, y [b, h, o, p, i, c], p = 2^STAGES rows that
+// differ in those bits, LANES numbers of each (of WORDS words), up to four stages between barriers. With a spectrum [h or 1, k]
+// the same bits are transformed back after every row was multiplied by the spectrum's entry for the ones in its number.
 typedef Words<WORDS == 4u>::Type Number;
 
 constexpr u32 POINTS = 1u << STAGES;

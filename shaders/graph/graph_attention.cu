@@ -1,13 +1,14 @@
 // Attention inside every graph of a batch: out[i] = sum over j of mask[i, j] a(q[i], k[j]) v[j] / the same of ones, j the nodes
 // of i's graph. q, k [b, h, n, r], v, out [b, h, n, e], offsets and blocks [graphs + 1], mask [1 or h, z], graph by graph. Rows
-// without keys are zeros. A block takes 64 queries of one graph and COLS value columns, a thread 4 x COLS/8 of them. Keys come in
-// tiles of 32, whose scores are 4 x 4 a thread. With softmax every row keeps its largest score so far, of pairs that the mask
+// without keys are zeros. A block takes 64 queries of one graph and COLS value columns, a thread 2 x COLS/8 of them. Keys come in
+// tiles of 32, whose scores are 2 x 4 a thread. With softmax every row keeps its largest score so far, of pairs that the mask
 // does not leave out, and what was summed is scaled when it grows.
 constexpr u32 LINEAR = 0u;
 constexpr u32 SOFTMAX = 1u;
 constexpr float LOWEST = -3.0e38f;
 constexpr u32 ROWS = 64u;
 constexpr u32 KEYS = 32u;
+constexpr u32 HIGH = ROWS * 8u / THREADS; // rows of a thread
 constexpr u32 Q_LINE = ROWS + 4u;
 constexpr u32 K_LINE = KEYS + 4u;
 constexpr u32 WIDE = COLS / 8u; // columns of a thread
@@ -72,21 +73,25 @@ extern "C" __global__ void __launch_bounds__(THREADS) graph_attention(
   const float* lines = v + (size_t(batch) * params.n + first) * params.e;
   const u32 ty = threadIdx.x / 8u;
   const u32 tx = threadIdx.x % 8u;
-  const u32 row = row0 + 4u * ty;
-  float sums[4][WIDE] = {};
-  float totals[4] = {};
-  float tops[4] = {LOWEST, LOWEST, LOWEST, LOWEST};
+  const u32 row = row0 + HIGH * ty;
+  float sums[HIGH][WIDE] = {};
+  float totals[HIGH] = {};
+  float tops[HIGH];
+#pragma unroll
+  for (u32 a = 0u; a < HIGH; a++) { tops[a] = LOWEST; }
   u32 loaded = 0xffffffffu; // first feature of the queries in the tile
   for (u32 key0 = 0u; key0 < nodes; key0 += KEYS) {
+#pragma unroll 1
     for (u32 t = threadIdx.x; t < KEYS * COLS / 4u; t += THREADS) {
       const u32 key = key0 + t / (COLS / 4u);
       const u32 four = 4u * (t % (COLS / 4u));
       const float4 x = four_of(lines + size_t(key) * params.e, col0 + four, params.e, key < nodes);
       *reinterpret_cast<float4*>(&values[t / (COLS / 4u) * COLS + four]) = x;
     }
-    float scores[4][4] = {};
+    float scores[HIGH][4] = {};
     for (u32 f0 = 0u; f0 < params.r; f0 += KEYS) {
       if (loaded != f0) {
+#pragma unroll 1
         for (u32 t = threadIdx.x; t < ROWS * KEYS / 4u; t += THREADS) {
           const u32 i = row0 + turned_row(t);
           const u32 four = 4u * turned_four(t);
@@ -96,6 +101,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) graph_attention(
         }
         loaded = f0;
       }
+#pragma unroll 1
       for (u32 t = threadIdx.x; t < KEYS * KEYS / 4u; t += THREADS) {
         const u32 key = key0 + turned_row(t);
         const u32 four = 4u * turned_four(t);
@@ -107,12 +113,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) graph_attention(
       const u32 depth = min(KEYS, params.r - f0);
 #pragma unroll 4
       for (u32 f = 0u; f < depth; f++) {
-        float xs[4];
+        float xs[HIGH];
         float ys[4];
-        read_run(xs, &q_tile[f * Q_LINE + 4u * ty]);
+        read_run(xs, &q_tile[f * Q_LINE + HIGH * ty]);
         read_run(ys, &k_tile[f * K_LINE + 4u * tx]);
 #pragma unroll
-        for (u32 a = 0u; a < 4u; a++) {
+        for (u32 a = 0u; a < HIGH; a++) {
 #pragma unroll
           for (u32 b = 0u; b < 4u; b++) {
             if (SCORES <= SOFTMAX) { scores[a][b] += xs[a] * ys[b]; } else { scores[a][b] += xs[a] + ys[b]; }
@@ -122,7 +128,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) graph_attention(
       __syncthreads(); // nobody overwrites a slice that others still read
     }
 #pragma unroll
-    for (u32 a = 0u; a < 4u; a++) {
+    for (u32 a = 0u; a < HIGH; a++) {
       float masks[4];
 #pragma unroll
       for (u32 b = 0u; b < 4u; b++) {
@@ -162,21 +168,23 @@ extern "C" __global__ void __launch_bounds__(THREADS) graph_attention(
     }
 #pragma unroll
     for (u32 b = 0u; b < 4u; b++) {
-      const float ws[4] = {scores[0][b], scores[1][b], scores[2][b], scores[3][b]};
-      write_run(&weights[(4u * tx + b) * Q_LINE + 4u * ty], ws);
+      float ws[HIGH];
+#pragma unroll
+      for (u32 a = 0u; a < HIGH; a++) { ws[a] = scores[a][b]; }
+      write_run(&weights[(4u * tx + b) * Q_LINE + HIGH * ty], ws);
     }
     __syncthreads(); // weights and values are complete before anyone multiplies
     const u32 count = min(KEYS, nodes - key0);
 #pragma unroll 4
     for (u32 key = 0u; key < count; key++) {
-      float ws[4];
-      read_run(ws, &weights[key * Q_LINE + 4u * ty]);
+      float ws[HIGH];
+      read_run(ws, &weights[key * Q_LINE + HIGH * ty]);
 #pragma unroll
       for (u32 part = 0u; part < WIDE / RUN; part++) {
         float xs[RUN];
         read_run(xs, &values[key * COLS + RUN * (8u * part + tx)]);
 #pragma unroll
-        for (u32 a = 0u; a < 4u; a++) {
+        for (u32 a = 0u; a < HIGH; a++) {
 #pragma unroll
           for (u32 c = 0u; c < RUN; c++) { sums[a][RUN * part + c] += ws[a] * xs[c]; }
         }
@@ -185,7 +193,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) graph_attention(
     __syncthreads(); // nobody overwrites weights or values that others still read
   }
 #pragma unroll
-  for (u32 a = 0u; a < 4u; a++) {
+  for (u32 a = 0u; a < HIGH; a++) {
     const float total = row_sum(totals[a]);
     if (row + a < row_end) {
       const Divisor divisor = divisor_of(total);

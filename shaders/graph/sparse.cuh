@@ -19,26 +19,27 @@ __device__ inline Value gathered(
     const Value* x, u32 apart, Edges edges, u32 step, u32 nodes, const u32* columns, const float* weights) {
   constexpr u32 AHEAD = 4u;
   Value sum = filled<Value>(0.0f);
-  size_t place = edges.first;
-  for (; place + (AHEAD - 1u) * step < edges.last; place += AHEAD * step) {
+  u32 place = edges.first;
+  u32 left = edges.last - edges.first;
+  while (left > (AHEAD - 1u) * step) {
     u32 column[AHEAD];
-    float weight[AHEAD];
     Value source[AHEAD];
 #pragma unroll
-    for (u32 i = 0u; i < AHEAD; i++) {
-      column[i] = columns[place + i * step];
-      weight[i] = weights ? weights[place + i * step] : 1.0f;
-    }
+    for (u32 i = 0u; i < AHEAD; i++) { column[i] = columns[place + i * step]; }
 #pragma unroll
     for (u32 i = 0u; i < AHEAD; i++) {
       source[i] = column[i] < nodes ? x[size_t(column[i]) * apart] : filled<Value>(0.0f);
     }
 #pragma unroll
-    for (u32 i = 0u; i < AHEAD; i++) { sum = sum + weight[i] * source[i]; }
+    for (u32 i = 0u; i < AHEAD; i++) { sum = sum + (weights ? weights[place + i * step] : 1.0f) * source[i]; }
+    place += AHEAD * step;
+    left -= min(left, AHEAD * step);
   }
-  for (; place < edges.last; place += step) {
+  while (left > 0u) {
     const u32 column = columns[place];
     if (column < nodes) { sum = sum + (weights ? weights[place] : 1.0f) * x[size_t(column) * apart]; }
+    place += step;
+    left -= min(left, step);
   }
   return sum;
 }

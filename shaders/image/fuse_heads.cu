@@ -1,5 +1,5 @@
-// Several heads' rows as one: mean, largest, smallest or one of them, less the same of another; logarithm if asked. One thread per token.
-// x, less [heads, n], out [n]. What is not finite in any head that counts stays so.
+// Several heads' rows as one: mean, largest, smallest or one of them, less the same of another; logarithm if asked. One thread
+// per token. x, less [heads, n], out [n]. What is not finite in any head that counts stays so.
 constexpr float LOG10_OF_2 = 0.30103f;
 
 // By the bits, as in WGSL, where comparisons with NaN mean nothing.

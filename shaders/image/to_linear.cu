@@ -1,8 +1,8 @@
 // out[row, col, :] = alpha linear(rgb) + 1 - alpha: display bytes over white, in linear light. One thread per pixel.
 // pixels [rows, cols], out [rows, cols, 3].
 
-// x^(12/5) for x in [0.09, 1], by the same steps as in to_linear.wgsl: y = x^(2/5) solves y^5 = x^2; the quadratic start is within 6 %,
-// and each Newton step squares that twice over: 5e-3, 5e-5, 5e-9.
+// x^(12/5) for x in [0.09, 1], by the same steps as in to_linear.wgsl: y = x^(2/5) solves y^5 = x^2; the quadratic start is
+// within 6 %, and each Newton step squares that twice over: 5e-3, 5e-5, 5e-9.
 __device__ inline float power_12_5(float x) {
   const float square = x * x;
   float y = 0.3817f + (x - 0.09f) * (1.1243f - 0.6355f * (x - 0.3f));

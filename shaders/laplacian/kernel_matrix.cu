@@ -1,9 +1,10 @@
-// The kernel matrix of tokens and landmarks: out[i, l] = e^(-D(x[i], y[l]) / lambda), D the L1 or the squared L2 distance (METRIC), or D
-// itself (OUTPUT). Masked rows and columns are 0; SQUARE adds to the diagonal, where a masked landmark keeps 1.
-// x [b, h, n, d], y [b, h, m, d], lambda [h], x_keep bytes [b, h, n], y_keep words [b, h, m], out [b, h, n, m].
+// The kernel matrix of tokens and landmarks: out[i, l] = e^(-D(x[i], y[l]) / lambda), D the L1 or the squared L2 distance
+// (METRIC), or D itself (OUTPUT). Masked rows and columns are 0; SQUARE adds to the diagonal, where a masked landmark keeps 1. x
+// [b, h, n, d], y [b, h, m, d], lambda [h], x_keep bytes [b, h, n], y_keep words [b, h, m], out [b, h, n, m].
 //
-// A block makes ROWS x COLS: lanes of 8 side by side, each thread ROWS / ROW_LANES rows x COLS / 8 columns. A thread's columns lie 8 apart,
-// so that neighbours store whole sectors of 32 bytes whatever the row's length; it reads them word by word, 10 reads for 64 pairs.
+// A block makes ROWS x COLS: lanes of 8 side by side, each thread ROWS / ROW_LANES rows x COLS / 8 columns. A thread's columns
+// lie 8 apart, so that neighbours store whole sectors of 32 bytes whatever the row's length; it reads them word by word, 10 reads
+// for 64 pairs.
 constexpr u32 COL_LANES = 8u;
 constexpr u32 ROW_LANES = THREADS / COL_LANES;
 constexpr u32 R = ROWS / ROW_LANES;

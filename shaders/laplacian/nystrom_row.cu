@@ -1,10 +1,10 @@
 // Rows of the approximate attention matrix for r queries, without the matrix:
-// out[j, q] = (sum_l weights[q, l] e^(-D(k[j], landmarks[l]) / lambda) + weights[q, m]) scale[j] + constant share, 0 where key j is masked.
-// k [b, h, n, d], landmarks [b, h, m, d], weights [b, h, r, mw], lambda [h], scale [b, h, n], keep bytes [b, h, n], share [b, h, 1],
-// out [b, h, n, r].
+// out[j, q] = (sum_l weights[q, l] e^(-D(k[j], landmarks[l]) / lambda) + weights[q, m]) scale[j] + constant share, 0 where key j
+// is masked. k [b, h, n, d], landmarks [b, h, m, d], weights [b, h, r, mw], lambda [h], scale [b, h, n], keep bytes [b, h, n],
+// share [b, h, 1], out [b, h, n, r].
 //
-// A block takes ROWS keys and QUERIES queries: 8 x 16 threads, each with ROWS / 8 keys x 4 of 64 landmarks at a time, whose kernel values
-// serve all its queries. At the end the 16 threads of a key add their sums.
+// A block takes ROWS keys and QUERIES queries: 8 x 16 threads, each with ROWS / 8 keys x 4 of 64 landmarks at a time, whose
+// kernel values serve all its queries. At the end the 16 threads of a key add their sums.
 constexpr u32 R = ROWS / 8u;
 constexpr u32 LANDMARKS = 64u;
 // Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.

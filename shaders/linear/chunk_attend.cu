@@ -1,14 +1,14 @@
 // Attention of a chunk's queries: to the chunk's own keys pair by pair, and to all before it (and after it) through its states.
 // out[i] = (sum over j of gamma^|i - j| <q[i], k[j]> v[j] + gamma^(i - first + 1) q[i] S) / (the same of ones); q, k [b, h, n,
 // r], v [b, h, n, e], states [b, h, c, s], out [b, h, n, p].
-// A block takes ROWS queries of one chunk and COLS value columns, a thread ROWS/16 x COLS/8 of them. What a row adds up comes in
+// A block takes ROWS queries of one chunk and COLS value columns, a thread 1 or 2 x COLS/8 of them. What a row adds up comes in
 // blocks of 32 items with a weight for each row: first the chunk's keys, whose weights are products of queries and keys, then the
 // features of a state, whose weights are the queries themselves.
 constexpr u32 ITEMS = 32u;
 // Numbers from one line of a turned tile to the next: see `turned_row`.
 constexpr u32 Q_LINE = ROWS + 4u;
 constexpr u32 K_LINE = ITEMS + 4u;
-constexpr u32 HIGH = ROWS / 16u; // rows of a thread
+constexpr u32 HIGH = ROWS * 8u / THREADS; // rows of a thread
 constexpr u32 WIDE = COLS / 32u; // float4s of a thread
 
 extern "C" __global__ void __launch_bounds__(THREADS) chunk_attend(
@@ -62,6 +62,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) chunk_attend(
     float products[HIGH][4] = {};
     for (u32 c0 = near ? 0u : item0; c0 < (near ? params.r : item0 + 1u); c0 += ITEMS) {
       if (loaded != c0) {
+#pragma unroll 2
         for (u32 t = threadIdx.x; t < ROWS * ITEMS / 4u; t += THREADS) {
           const u32 i = row0 + turned_row(t);
           const u32 four = 4u * turned_four(t);
@@ -72,6 +73,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) chunk_attend(
         loaded = c0;
       }
       if (near) {
+#pragma unroll 2
         for (u32 t = threadIdx.x; t < ITEMS * ITEMS / 4u; t += THREADS) {
           const u32 j = item0 + turned_row(t);
           const u32 four = 4u * turned_four(t);
@@ -125,6 +127,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) chunk_attend(
       }
       write_run(&weights[item * Q_LINE + HIGH * ty], ws);
     }
+#pragma unroll 2
     for (u32 t = threadIdx.x; t < ITEMS * COLS / 4u; t += THREADS) {
       const u32 item = t / (COLS / 4u);
       const u32 at = item0 + item;

@@ -1,6 +1,6 @@
 // Queries against one state: out[i] = q[i] S / q[i] z, zeros where the row is left out or the denominator is 0. q [b, h, n, r],
 // state [b, h, s]: r x e products S, then r sums z; out [b, h, n, e], den [b, h, n] the denominators.
-// A block takes 128 rows x 32 columns, a thread 8 x 4 of them; features come in slices of 32.
+// A block takes 128 rows x 32 columns, a thread 4 x 4 of them; features come in slices of 32.
 constexpr u32 ROWS = 128u;
 constexpr u32 COLS = 32u;
 constexpr u32 SLICE = 32u;
@@ -22,9 +22,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) state_rows(
   const float* keys = products + size_t(params.r) * params.e;
   const u32 ty = threadIdx.x / 8u;
   const u32 tx = threadIdx.x % 8u;
-  float sums[8][4] = {};
-  float totals[8] = {};
+  float sums[4][4] = {};
+  float totals[4] = {};
   for (u32 c0 = 0u; c0 < params.r; c0 += SLICE) {
+#pragma unroll 2
     for (u32 t = threadIdx.x; t < ROWS * SLICE / 4u; t += THREADS) {
       const u32 i = row0 + turned_row(t);
       const u32 four = 4u * turned_four(t);
@@ -32,6 +33,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) state_rows(
           &q_tile[four * Q_LINE + turned_row(t)], Q_LINE,
           four_of(queries + size_t(i) * params.r, c0 + four, params.r, i < params.n));
     }
+#pragma unroll 2
     for (u32 t = threadIdx.x; t < SLICE * COLS / 4u; t += THREADS) {
       const u32 l = c0 + t / (COLS / 4u);
       const u32 col = col0 + 4u * (t % (COLS / 4u));
@@ -47,26 +49,22 @@ extern "C" __global__ void __launch_bounds__(THREADS) state_rows(
     for (u32 c = 0u; c < depth; c++) {
       const float z = z_tile[c];
       const float4 y = s_tile[c][tx];
+      float xs[4];
+      read_run(xs, &q_tile[c * Q_LINE + 4u * ty]);
 #pragma unroll
-      for (u32 half = 0u; half < 2u; half++) {
-        float xs[4];
-        read_run(xs, &q_tile[c * Q_LINE + 8u * ty + 4u * half]);
-#pragma unroll
-        for (u32 i = 0u; i < 4u; i++) {
-          const u32 a = 4u * half + i;
-          totals[a] += xs[i] * z;
-          sums[a][0] += xs[i] * y.x;
-          sums[a][1] += xs[i] * y.y;
-          sums[a][2] += xs[i] * y.z;
-          sums[a][3] += xs[i] * y.w;
-        }
+      for (u32 a = 0u; a < 4u; a++) {
+        totals[a] += xs[a] * z;
+        sums[a][0] += xs[a] * y.x;
+        sums[a][1] += xs[a] * y.y;
+        sums[a][2] += xs[a] * y.z;
+        sums[a][3] += xs[a] * y.w;
       }
     }
     __syncthreads(); // nobody overwrites a slice that others still read
   }
 #pragma unroll
-  for (u32 a = 0u; a < 8u; a++) {
-    const u32 i = row0 + 8u * ty + a;
+  for (u32 a = 0u; a < 4u; a++) {
+    const u32 i = row0 + 4u * ty + a;
     if (i >= params.n) { break; }
     // Selected: rows that are left out may hold anything.
     bool kept = true;

@@ -1,5 +1,6 @@
-// A finished row [e] for every token: listed[slot] where the row has a slot below c, else sums[0..e], divided by the denominator sums[e] where
-// there is one. sums [b, h, n, p], slot [b, h, n], listed [c, e], query_mask [b, h, n], out [b, h, n, e]. One thread per number.
+// A finished row [e] for every token: listed[slot] where the row has a slot below c, else sums[0..e], divided by the denominator
+// sums[e] where there is one. sums [b, h, n, p], slot [b, h, n], listed [c, e], query_mask [b, h, n], out [b, h, n, e]. One
+// thread per number.
 extern "C" __global__ void __launch_bounds__(THREADS) choose_rows(
     Params params, const float* __restrict__ sums, const u32* __restrict__ slot, const float* __restrict__ listed,
     const u8* __restrict__ query_mask, float* __restrict__ out) {

@@ -1,5 +1,5 @@
-// The first column of a circulant: out[g, c] = table[g, entry of the offset that is c modulo the lengths], as a complex number; 0 where no
-// offset is. table [g, t], out [g, L1 L2 L3, 2]. One thread per word, of which the odd ones are 0.
+// The first column of a circulant: out[g, c] = table[g, entry of the offset that is c modulo the lengths], as a complex number; 0
+// where no offset is. table [g, t], out [g, L1 L2 L3, 2]. One thread per word, of which the odd ones are 0.
 constexpr u32 NONE = 0xffffffffu;
 
 // Index along one axis of the entry at place `c`: of `side` tokens, circulants of length `length`.

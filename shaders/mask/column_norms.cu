@@ -1,6 +1,6 @@
-// Euclidean norms of columns: out[chunk, c] = sqrt of the sum of x[i, c]^2 over the kept rows i of a chunk. x [b, h, n, r], key_mask
-// [b, h, n], out [b, h, c, r]. A block takes COLUMNS neighbouring columns of one chunk, LANES rows at a time. Numbers are divided by the
-// largest before they are squared, so that squares neither overflow nor vanish.
+// Euclidean norms of columns: out[chunk, c] = sqrt of the sum of x[i, c]^2 over the kept rows i of a chunk. x [b, h, n, r],
+// key_mask [b, h, n], out [b, h, c, r]. A block takes COLUMNS neighbouring columns of one chunk, LANES rows at a time. Numbers
+// are divided by the largest before they are squared, so that squares neither overflow nor vanish.
 constexpr u32 COLUMNS = 32u;
 constexpr u32 LANES = THREADS / COLUMNS;
 

@@ -1,7 +1,8 @@
-// The places of all set flags [total] in ascending order, one block per part of PART flags: it adds up the counts [parts] of the parts before
-// it and then numbers its own, THREADS at a time. slot [total] is each flag's number; list [1 + c] is how many there are, their places,
-// and 0xffffffff for the rest, which the flags that are not set fill in their order so that every entry is written. The first block also
-// writes the workgroups that the listed rows want (dispatch [3]) and how many flags were set and given (status [2]).
+// The places of all set flags [total] in ascending order, one block per part of PART flags: it adds up the counts [parts] of the
+// parts before it and then numbers its own, THREADS at a time. slot [total] is each flag's number; list [1 + c] is how many there
+// are, their places, and 0xffffffff for the rest, which the flags that are not set fill in their order so that every entry is
+// written. The first block also writes the workgroups that the listed rows want (dispatch [3]) and how many flags were set and
+// given (status [2]).
 constexpr u32 NONE = 0xffffffffu;
 constexpr u32 WARPS = THREADS / WARP;
 

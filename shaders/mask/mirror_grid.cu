@@ -1,5 +1,5 @@
-// A grid N1 x N2 x N3 with its mirror images behind every axis of more than one token (CROP 0), or the first half of the mirrored grid along
-// every axis (CROP 1): y[at] = x[mirrored at]. x [b, h, n, c], y [b, h, m, c]. One thread per WORDS channels.
+// A grid N1 x N2 x N3 with its mirror images behind every axis of more than one token (CROP 0), or the first half of the mirrored
+// grid along every axis (CROP 1): y[at] = x[mirrored at]. x [b, h, n, c], y [b, h, m, c]. One thread per WORDS channels.
 typedef Words<WORDS == 4u>::Type Number;
 
 // A place of a doubled axis of a side, seen in the mirror.
@@ -8,7 +8,8 @@ __device__ inline u32 folded(u32 at, u32 side) { return at >= side ? 2u * side -
 // An axis of one token has no mirror image.
 __device__ inline constexpr u32 doubled(u32 side) { return side == 1u ? 1u : 2u * side; }
 
-extern "C" __global__ void __launch_bounds__(THREADS) mirror_grid(Params params, const float* __restrict__ x, float* __restrict__ y) {
+extern "C" __global__ void __launch_bounds__(THREADS) mirror_grid(
+    Params params, const float* __restrict__ x, float* __restrict__ y) {
   const u32 width = params.c / WORDS;
   const size_t size = size_t(params.m) * width;
   const u32 blocks_per_head = u32((size + THREADS - 1u) / THREADS);

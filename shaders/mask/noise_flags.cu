@@ -1,6 +1,7 @@
-// Whether the rounding noise of a Fourier multiply may spoil a row's denominator: flags[i] = 1 where safety 2^-24 log2_length table_norm
-// sum over r of |q[i, r]| norms[r] exceeds tau times the denominator sums[i, p - 1], or where that is no finite number above 0. sums
-// [b, h, n, p], q [b, h, n, r], norms [b, h, r], table_norm [h or 1], query_mask and flags [b, h, n]. One warp per row.
+// Whether the rounding noise of a Fourier multiply may spoil a row's denominator: flags[i] = 1 where safety 2^-24 log2_length
+// table_norm sum over r of |q[i, r]| norms[r] exceeds tau times the denominator sums[i, p - 1], or where that is no finite number
+// above 0. sums [b, h, n, p], q [b, h, n, r], norms [b, h, r], table_norm [h or 1], query_mask and flags [b, h, n]. One warp per
+// row.
 __device__ inline bool is_finite(float x) { return (__float_as_uint(x) & 0x7f800000u) != 0x7f800000u; }
 
 extern "C" __global__ void __launch_bounds__(THREADS) noise_flags(
@@ -22,7 +23,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) noise_flags(
   size = warp_sum(size);
   if (threadIdx.x % WARP != 0u) { return; }
   // Unit roundoff 2^-24.
-  const float noise = params.safety * 5.9604644775390625e-8f * params.log2_length * table_norm[head % params.h % params.tables] * size;
+  const float noise = params.safety * 5.9604644775390625e-8f * params.log2_length
+    * table_norm[head % params.h % params.tables] * size;
   const float total = sums[line * params.p + params.p - 1u];
   bool flagged = !is_finite(total) || !is_finite(noise) || !(total > 0.0f) || noise > params.tau * total;
   if (params.spare_zeros != 0u) { flagged = flagged && !(size == 0.0f && total == 0.0f); }

@@ -1,9 +1,10 @@
-// Rows gathered into sequences: out[s, a, d, m] = x[a, d, index[s, m]], 0 where that is no row or one that `keep` leaves out, whatever it
-// holds. x [a, d, n, c], index [s, m], keep [a or 1, d or 1, n], out [s, a, d, m, c]. One thread per WORDS columns.
+// Rows gathered into sequences: out[s, a, d, m] = x[a, d, index[s, m]], 0 where that is no row or one that `keep` leaves out,
+// whatever it holds. x [a, d, n, c], index [s, m], keep [a or 1, d or 1, n], out [s, a, d, m, c]. One thread per WORDS columns.
 typedef Words<WORDS == 4u>::Type Number;
 
 extern "C" __global__ void __launch_bounds__(THREADS) pack_rows(
-    Params params, const float* __restrict__ x, const u32* __restrict__ index, const u8* __restrict__ keep, float* __restrict__ out) {
+    Params params, const float* __restrict__ x, const u32* __restrict__ index, const u8* __restrict__ keep,
+    float* __restrict__ out) {
   const u32 width = params.c / WORDS;
   const size_t at = size_t(blockIdx.x) * THREADS + threadIdx.x;
   const u32 heads = params.a * params.d;

@@ -1,7 +1,7 @@
-// Which keys a query sees through a table of relative positions. Tokens are `globals` global ones and then a grid of lines in raster
-// order. Along an axis of side s, query i and key j meet at place i - j + s - 1 of the table, on a torus (TORUS has a bit per axis) at
-// (i - j) mod s; pairs outside the places `first` to `last` of any axis are not seen. With `segment` [n, 2] there is one line, and a query
-// sees the keys of its segment only.
+// Which keys a query sees through a table of relative positions. Tokens are `globals` global ones and then a grid of lines in
+// raster order. Along an axis of side s, query i and key j meet at place i - j + s - 1 of the table, on a torus (TORUS has a bit
+// per axis) at (i - j) mod s; pairs outside the places `first` to `last` of any axis are not seen. With `segment` [n, 2] there is
+// one line, and a query sees the keys of its segment only.
 constexpr bool TORUS_X = (TORUS & 1u) != 0u;
 constexpr bool TORUS_Y = (TORUS & 2u) != 0u;
 constexpr bool TORUS_Z = (TORUS & 4u) != 0u;

@@ -1,11 +1,12 @@
-// Linear attention under a mask of relative positions, pair by pair: out[i] = sum over j of T[i - j] <q[i], k[j]> v[j], divided by the sum of
-// the weights (p = e) or with it behind (p = e + 1). q, k [b, h, n, r], v [b, h, n, e], table [h or 1, t], masks [b, h, n], segment [n, 2],
-// out [b, h, n, p].
+// Linear attention under a mask of relative positions, pair by pair: out[i] = sum over j of T[i - j] <q[i], k[j]> v[j], divided
+// by the sum of the weights (p = e) or with it behind (p = e + 1). q, k [b, h, n, r], v [b, h, n, e], table [h or 1, t], masks
+// [b, h, n], segment [n, 2], out [b, h, n, p].
 //
-// A block takes ROWS query rows and COLUMNS value columns: each thread 4 rows x 4 keys of the pairs and 4 rows x 8 columns of the result in
-// registers. Keys come in tiles of KEYS tokens, those of the global tokens and then those between the first and the last key that any row
-// of the block sees; tiles in between that lie outside every row's support are passed over. Products are summed over slices of FEATURES
-// features, so any number of features fits. Where WHOLE, values are read by fours.
+// A block takes ROWS query rows and COLUMNS value columns: each thread 4 rows x 4 keys of the pairs and 4 rows x 8 columns of the
+// result in registers. Keys come in tiles of KEYS tokens, those of the global tokens and then those between the first and the
+// last key that any row of the block sees; tiles in between that lie outside every row's support are passed over. Products are
+// summed over slices of FEATURES features, so any number of features fits. Where WHOLE, values are read by fours.
+
 // Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
 constexpr u32 RESIDENT = 3u;
 constexpr u32 ROWS = 64u;

@@ -1,5 +1,6 @@
-// The weights that chosen queries give to all keys: out[j, l] = T[i - j] <q[i], k[j]> for i = rows[l], divided by their sum unless RAW. q, k
-// [b, h, n, r], table [h or 1, t], key_mask [b, h, n], segment [n, 2], rows [c], out [b, h, n, c]. One query per block.
+// The weights that chosen queries give to all keys: out[j, l] = T[i - j] <q[i], k[j]> for i = rows[l], divided by their sum
+// unless RAW. q, k [b, h, n, r], table [h or 1, t], key_mask [b, h, n], segment [n, 2], rows [c], out [b, h, n, c]. One query per
+// block.
 extern "C" __global__ void __launch_bounds__(THREADS) relative_map(
     Params params, const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ table,
     const u8* __restrict__ key_mask, const u32* __restrict__ segment, const u32* __restrict__ rows, float* __restrict__ out) {

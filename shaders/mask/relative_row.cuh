@@ -1,5 +1,6 @@
-// The weights of one query of one head per block, whose threads share the keys: first all weights and their sum, then, unless RAW, each
-// divided by it. out [b, h, n, c]. A thread reads back only what it wrote itself. `product(key)` is what the pair has before the mask.
+// The weights of one query of one head per block, whose threads share the keys: first all weights and their sum, then, unless
+// RAW, each divided by it. out [b, h, n, c]. A thread reads back only what it wrote itself. `product(key)` is what the pair has
+// before the mask.
 template <typename Product> __device__ inline void write_row(
     const Params& params, const float* table, const u8* key_mask, const u32* segment, u32 head, u32 number, u32 row, float* out,
     Product product) {

@@ -1,8 +1,9 @@
-// Finished rows of masked attention for a list of queries: out[l] = sum over j of T[i - j] <q[i], k[j]> v[j], divided by the sum of the
-// weights, for i = list[1 + l]; zeros where that is 0 and past the list's end. q, k [b, h, n, r], v [b, h, n, e], table [h or 1, t],
-// key_mask [b, h, n], segment [n, 2], list [1 + c]: how many rows, then batch n + row of each; out [c, e]. One row and COLUMNS value columns
-// per block: its threads weigh a key each, and then its warps take turns at the keys, a column to a lane. `dispatch` [3] counts the blocks
-// that the list wants.
+// Finished rows of masked attention for a list of queries: out[l] = sum over j of T[i - j] <q[i], k[j]> v[j], divided by the sum
+// of the weights, for i = list[1 + l]; zeros where that is 0 and past the list's end. q, k [b, h, n, r], v [b, h, n, e], table [h
+// or 1, t], key_mask [b, h, n], segment [n, 2], list [1 + c]: how many rows, then batch n + row of each; out [c, e]. One row and
+// COLUMNS value columns per block: its threads weigh a key each, and then its warps take turns at the keys, a column to a lane.
+// `dispatch` [3] counts the blocks that the list wants.
+
 // Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
 constexpr u32 RESIDENT = 8u;
 constexpr u32 COLUMNS = WARP;
@@ -10,8 +11,8 @@ constexpr u32 WARPS = THREADS / WARP;
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) relative_rows(
     Params params, const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ v,
-    const float* __restrict__ table, const u8* __restrict__ key_mask, const u32* __restrict__ segment, const u32* __restrict__ list,
-    const u32* __restrict__ dispatch, float* __restrict__ out) {
+    const float* __restrict__ table, const u8* __restrict__ key_mask, const u32* __restrict__ segment,
+    const u32* __restrict__ list, const u32* __restrict__ dispatch, float* __restrict__ out) {
   __shared__ u32 keys[THREADS];
   __shared__ float weights[THREADS];
   __shared__ float sums[WARPS][COLUMNS];

@@ -1,12 +1,14 @@
-// Sums of masked attention with the transforms in shared memory: out[s, i, c] = sum over features l of slice s of q[i, l] times the sum over j of
-// M(i - j) k[j, l] [v, 1][j, c], M the mask whose spectrum is given. q, k [b, h, n, r], v [b, h, n, e], spectrum [g, l1, l2, l3, 2] with
-// 1/L included, roots [t, 2], key_mask [b, h, n], out [b, h, s, n, e + 1].
+// Sums of masked attention with the transforms in shared memory: out[s, i, c] = sum over features l of slice s of q[i, l] times
+// the sum over j of M(i - j) k[j, l] [v, 1][j, c], M the mask whose spectrum is given. q, k [b, h, n, r], v [b, h, n, e],
+// spectrum [g, l1, l2, l3, 2] with 1/L included, roots [t, 2], key_mask [b, h, n], out [b, h, s, n, e + 1].
 //
-// A block takes two value columns (or the denominator's) of one head and slice: lift, transform, filter, transform back and contract, feature
-// after feature. A place of the box L1 x L2 x L3 (the last axis fastest) is one complex number, so two real channels share a transform.
-// Forward passes decimate in frequency: they leave the digits of an axis reversed, where the passes back, which decimate in time, want
-// them. No pass moves a number, so one barrier parts two passes, and none is needed between two features: the last pass reads what the
-// same thread writes in the first. An inverse transform is a forward one between two exchanges of the parts.
+// A block takes two value columns (or the denominator's) of one head and slice: lift, transform, filter, transform back and
+// contract, feature after feature. A place of the box L1 x L2 x L3 (the last axis fastest) is one complex number, so two real
+// channels share a transform. Forward passes decimate in frequency: they leave the digits of an axis reversed, where the passes
+// back, which decimate in time, want them. No pass moves a number, so one barrier parts two passes, and none is needed between
+// two features: the last pass reads what the same thread writes in the first. An inverse transform is a forward one between two
+// exchanges of the parts.
+
 // Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
 constexpr u32 RESIDENT = 256u / THREADS;
 constexpr u32 NONE = 0xffffffffu;
@@ -63,8 +65,8 @@ template <typename P> __device__ inline bool is_line_of_tokens(u32 place) {
   return P::AXIS == 2u ? coordinate(place, 1u) < N1 : true;
 }
 
-// Where a place lies in shared memory: neighbouring threads that work on places 8 apart would meet in the same bank. Places that differ in
-// disjoint bits may be combined before or after: slot(a | b) = slot(a) ^ slot(b).
+// Where a place lies in shared memory: neighbouring threads that work on places 8 apart would meet in the same bank. Places that
+// differ in disjoint bits may be combined before or after: slot(a | b) = slot(a) ^ slot(b).
 __device__ inline u32 slot(u32 place) { return place ^ ((place >> 4) & 15u); }
 
 // The transform of numbers of which the second half is 0.
@@ -173,7 +175,9 @@ __device__ inline void middle(float2* numbers, const float2 (&factors)[FACTORS])
 }
 
 // One of four features.
-__device__ inline float feature_of(float4 x, u32 c) { return c == 0u ? x.x : c == 1u ? x.y : c == 2u ? x.z : c == 3u ? x.w : 0.0f; }
+__device__ inline float feature_of(float4 x, u32 c) {
+  return c == 0u ? x.x : c == 1u ? x.y : c == 2u ? x.z : c == 3u ? x.w : 0.0f;
+}
 
 // The first pass, on a feature times the two values, or for the denominator on two features. Half of every butterfly is padding.
 __device__ inline void lift(float2* numbers, const Token (&tokens)[HELD], const float* roots, u32 c, bool ones) {

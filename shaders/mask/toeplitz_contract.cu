@@ -1,10 +1,11 @@
-// out[row, c] = prior[row, c] + sum over features l of q[row, first + l] x[row, channel of (l, c)], channels laid out as toeplitz_lift.cu does;
-// the last column takes the features' own channels. q [b, h, n, r], x [b, h, u, n, y], prior and out [b, h, n, w]. One thread per row and
-// four columns; the last thread of a row adds up the last column.
+// out[row, c] = prior[row, c] + sum over features l of q[row, first + l] x[row, channel of (l, c)], channels laid out as
+// toeplitz_lift.cu does; the last column takes the features' own channels. q [b, h, n, r], x [b, h, u, n, y], prior and out [b,
+// h, n, w]. One thread per row and four columns; the last thread of a row adds up the last column.
 __device__ inline float dot(float4 a, float4 b) { return (a.x * b.x + a.y * b.y) + (a.z * b.z + a.w * b.w); }
 
 extern "C" __global__ void __launch_bounds__(THREADS) toeplitz_contract(
-    Params params, const float* __restrict__ q, const float* __restrict__ x, const float* __restrict__ prior, float* __restrict__ out) {
+    Params params, const float* __restrict__ q, const float* __restrict__ x, const float* __restrict__ prior,
+    float* __restrict__ out) {
   const u32 values = params.w - 1u;
   const u32 value_quads = divided_up(values, 4u);
   const u32 per_row = value_quads + 1u;

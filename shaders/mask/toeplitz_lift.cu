@@ -1,10 +1,11 @@
-// out[row, channel] = k[row, l] [v, 1][row, c], in blocks of y channels that each hold all rows: for each of `features` features l from
-// `first` on the channels of v, rounded up to whole fours, then the features themselves. Rows that key_mask leaves out are 0. k [b, h, n, r],
-// v [b, h, n, e], out [b, h, u, n, y]. One thread per four channels.
+// out[row, channel] = k[row, l] [v, 1][row, c], in blocks of y channels that each hold all rows: for each of `features` features
+// l from `first` on the channels of v, rounded up to whole fours, then the features themselves. Rows that key_mask leaves out are
+// 0. k [b, h, n, r], v [b, h, n, e], out [b, h, u, n, y]. One thread per four channels.
 __device__ inline float key_of(const float* row, u32 feature, u32 end) { return feature < end ? row[feature] : 0.0f; }
 
 extern "C" __global__ void __launch_bounds__(THREADS) toeplitz_lift(
-    Params params, const float* __restrict__ k, const float* __restrict__ v, const u8* __restrict__ key_mask, float* __restrict__ out) {
+    Params params, const float* __restrict__ k, const float* __restrict__ v, const u8* __restrict__ key_mask,
+    float* __restrict__ out) {
   const u32 quads = params.y / 4u;
   const size_t per_head = size_t(params.u) * params.n * quads;
   const u32 blocks_per_head = u32((per_head + THREADS - 1u) / THREADS);

@@ -1,9 +1,10 @@
-// The way back from sequences: out[a, d, i] = x[place / m, a, d, place % m] for place = place[i] below s m, else base[a, d, i], or 0 without a
-// base. x [s, a, d, m, c], place [n], base and out [a, d, n, c]. One thread per WORDS columns.
+// The way back from sequences: out[a, d, i] = x[place / m, a, d, place % m] for place = place[i] below s m, else base[a, d, i],
+// or 0 without a base. x [s, a, d, m, c], place [n], base and out [a, d, n, c]. One thread per WORDS columns.
 typedef Words<WORDS == 4u>::Type Number;
 
 extern "C" __global__ void __launch_bounds__(THREADS) unpack_rows(
-    Params params, const float* __restrict__ x, const u32* __restrict__ place, const float* __restrict__ base, float* __restrict__ out) {
+    Params params, const float* __restrict__ x, const u32* __restrict__ place, const float* __restrict__ base,
+    float* __restrict__ out) {
   const u32 width = params.c / WORDS;
   const size_t at = size_t(blockIdx.x) * THREADS + threadIdx.x;
   const u32 heads = params.a * params.d;

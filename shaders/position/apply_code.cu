@@ -1,5 +1,5 @@
-// Position codes put on tokens: out[i, r] = sum over d of x[i, d] (code[d n + i, r] + constant[d, r]). x [b, h, n, d], code [b, h, d n, r],
-// constant [b, h, d, r], out [b, h, n, r]. A thread makes WORDS lanes of one token.
+// Position codes put on tokens: out[i, r] = sum over d of x[i, d] (code[d n + i, r] + constant[d, r]). x [b, h, n, d], code [b,
+// h, d n, r], constant [b, h, d, r], out [b, h, n, r]. A thread makes WORDS lanes of one token.
 typedef Words<WORDS == 4u>::Type Value;
 
 extern "C" __global__ void __launch_bounds__(THREADS) apply_code(

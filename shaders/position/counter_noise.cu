@@ -1,5 +1,5 @@
-// Random numbers out [c, u, r] by place: four lanes of one channel and position from one counter, one thread each. Where WHOLE, rows are
-// whole fours and are stored as such.
+// Random numbers out [c, u, r] by place: four lanes of one channel and position from one counter, one thread each. Where WHOLE,
+// rows are whole fours and are stored as such.
 extern "C" __global__ void __launch_bounds__(THREADS) counter_noise(
     Params params, const u32* __restrict__ table, float* __restrict__ out) {
   const u32 quads = divided_up(params.r, 4u);

@@ -1,11 +1,13 @@
-// Noise under a short filter: every position of a box n0 x n1 x n2 sums its window of the noise around it. z [b, h, u0, u1, u2, r], taps
-// [b, h, t0, t1, t2], out [b, h, n0, n1, n2, r], u = n + t - 1 along every axis. A thread makes WORDS lanes of up to ROWS positions along
-// the last axis, which share what they read.
+// Noise under a short filter: every position of a box n0 x n1 x n2 sums its window of the noise around it. z [b, h, u0, u1, u2,
+// r], taps [b, h, t0, t1, t2], out [b, h, n0, n1, n2, r], u = n + t - 1 along every axis. A thread makes WORDS lanes of up to
+// ROWS positions along the last axis, which share what they read.
 typedef Words<WORDS == 4u>::Type Value;
 
 constexpr u32 ROWS = 4u;
+// Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
+constexpr u32 RESIDENT = 3u;
 
-extern "C" __global__ void __launch_bounds__(THREADS) filter_noise(
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) filter_noise(
     Params params, const float* __restrict__ z, const float* __restrict__ taps, float* __restrict__ out) {
   const u32 lanes = params.r / WORDS;
   const u32 strips = divided_up(params.n2, ROWS);

@@ -1,5 +1,5 @@
-// Numbers from the words of a counter. MODE 0: Gaussians by the table [512] of an inverse distribution, 256 beginnings of pieces and
-// then 256 slopes; 1: Gaussians of Box and Muller, in pairs; 2: signs. Modes 0 and 2 give the same bits everywhere.
+// Numbers from the words of a counter. MODE 0: Gaussians by the table [512] of an inverse distribution, 256 beginnings of pieces
+// and then 256 slopes; 1: Gaussians of Box and Muller, in pairs; 2: signs. Modes 0 and 2 give the same bits everywhere.
 __device__ inline float gaussian(const u32* __restrict__ table, u32 word) {
   const u32 v = word & 0x7fffffffu;
   // Behind the sign: a row of the table for each number of zeros from 0 to 31.

@@ -1,8 +1,8 @@
-// Waves of every position and dimension, times a token's own number: out[i, (dim, wave, cosine or sine)] = x[i, dim] gain[dim, wave] cos or
-// sin of the turn phase[dim, wave] + sum over axes of frequency[dim, wave, axis] places[i, axis]; behind the k waves of a dimension stands
-// x[i, dim] constant[dim] where there is one. x [b, h, n, d], places [n, a], frequency [b, h, d, k a], phase and gain [b, h, d, k],
-// constant [b, h, d], out [b, h, n, m]. A thread makes one wave, or one constant, for up to four tokens, which share its frequencies;
-// neighbouring threads store to neighbouring words.
+// Waves of every position and dimension, times a token's own number: out[i, (dim, wave, cosine or sine)] = x[i, dim] gain[dim,
+// wave] cos or sin of the turn phase[dim, wave] + sum over axes of frequency[dim, wave, axis] places[i, axis]; behind the k waves
+// of a dimension stands x[i, dim] constant[dim] where there is one. x [b, h, n, d], places [n, a], frequency [b, h, d, k a],
+// phase and gain [b, h, d, k], constant [b, h, d], out [b, h, n, m]. A thread makes one wave, or one constant, for up to four
+// tokens, which share its frequencies; neighbouring threads store to neighbouring words.
 constexpr u32 TOKENS = 4u;
 
 extern "C" __global__ void __launch_bounds__(THREADS) sine_features(

@@ -1,5 +1,5 @@
-// Division by a number that many are divided by: rounded like x / by, but without the branch for rare numbers in every division, whose call
-// makes a thread's registers spill.
+// Division by a number that many are divided by: rounded like x / by, but without the branch for rare numbers in every division,
+// whose call makes a thread's registers spill.
 struct Divisor {
   float up; // lifts divisors whose inverse would be infinite, and what they divide
   float by;

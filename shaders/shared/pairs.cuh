@@ -1,10 +1,10 @@
 // All pairs of a tile of rows and a tile of columns: sums over coordinates in registers, and weights of pairs times values.
 //
-// Threads stand in lanes: 8 or more below each other (ty) and some side by side (tx). A thread has R rows and C columns in fours, which
-// lie apart by the lanes' whole width, so that a warp reads whole lines of shared memory. Coordinates come in slices of SLICE:
-// a slice is [SLICE, SIDE], coordinate by coordinate, and the fours of each line are turned by the coordinate's number, so that neither
-// storing float4s across the lines nor reading along them meets a bank twice. What is read word by word is PADDED instead, by a word for
-// each line, which leaves less to compute.
+// Threads stand in lanes: 8 or more below each other (ty) and some side by side (tx). A thread has R rows and C columns in fours,
+// which lie apart by the lanes' whole width, so that a warp reads whole lines of shared memory. Coordinates come in slices of
+// SLICE: a slice is [SLICE, SIDE], coordinate by coordinate, and the fours of each line are turned by the coordinate's number, so
+// that neither storing float4s across the lines nor reading along them meets a bank twice. What is read word by word is PADDED
+// instead, by a word for each line, which leaves less to compute.
 
 constexpr u32 SLICE = 32u;
 // Kinds of pairs, in the numbering of the kernels' parameter `metric`.
@@ -118,7 +118,8 @@ __device__ inline float lanes16_sum(float x) {
   return x;
 }
 
-// What follows is for 64 keys and 64 columns of values at a time: 16 lanes side by side, each with four keys, and then four columns.
+// What follows is for 64 keys and 64 columns of values at a time: 16 lanes side by side, each with four keys, and then four
+// columns.
 constexpr u32 KEYS = 64u;
 constexpr u32 VALUE_COLS = 64u;
 // Keys whose values are in shared memory at once.
@@ -167,8 +168,8 @@ __device__ inline void load_values(float4* values, const float* v, u32 first, u3
   }
 }
 
-// out[a][c] += weight of row a and key * value c of the key, for `count` keys from number `first` of the tile on, whose values are in
-// shared memory. SELECTED: where a weight is not above 0 the value is not looked at, since it may be NaN.
+// out[a][c] += weight of row a and key * value c of the key, for `count` keys from number `first` of the tile on, whose values
+// are in shared memory. SELECTED: where a weight is not above 0 the value is not looked at, since it may be NaN.
 template <bool SELECTED, u32 ROW_LANES, u32 R>
 __device__ inline void add_values(
     float (&out)[R][4], const float4* weights, const float4* values, u32 first, u32 count, u32 ty, u32 tx) {

@@ -1,5 +1,5 @@
-// Cosine (x) and sine (y) of an angle that is counted in parts of a whole turn, 2^32 to a turn: no argument is ever large, and the
-// polynomials are those of turns.wgsl, so that both backends give the same waves.
+// Cosine (x) and sine (y) of an angle that is counted in parts of a whole turn, 2^32 to a turn: no argument is ever large, and
+// the polynomials are those of turns.wgsl, so that both backends give the same waves.
 __device__ inline float2 wave_of(u32 turn) {
   const u32 quarter = (turn + 0x20000000u) >> 30;
   // In eighths of a turn, from -1 to 1.

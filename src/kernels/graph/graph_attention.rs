@@ -164,7 +164,7 @@ const fn source(fours: bool) -> cuda::Source {
     }
     let words = cuda::Source {
         constants: |d| constants(d, false),
-        ..cuda_source!("graph/graph_attention.cu", 128, |d, _| {
+        ..cuda_source!("graph/graph_attention.cu", 256, |d, _| {
             d.batches() * slots(d, 64) * u64::from(d.size("e").div_ceil(columns(d)))
         })
     }

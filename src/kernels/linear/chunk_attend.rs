@@ -195,7 +195,7 @@ const fn source(rows: u32, fours: bool) -> cuda::Source {
             name: "tile32_words",
             constants: |d| constants(d, 32, false),
             suits: |d, p| d.size("n").min(Params::from_bytes(p).rows) <= 32,
-            ..cuda_source!("linear/chunk_attend.cu", 128, |d, _| groups(d, 32)).with(shared)
+            ..cuda_source!("linear/chunk_attend.cu", 256, |d, _| groups(d, 32)).with(shared)
         },
         (32, true) => cuda::Source {
             name: "tile32",
@@ -206,7 +206,7 @@ const fn source(rows: u32, fours: bool) -> cuda::Source {
         (_, false) => cuda::Source {
             name: "tile64_words",
             constants: |d| constants(d, 64, false),
-            ..cuda_source!("linear/chunk_attend.cu", 128, |d, _| groups(d, 64)).with(shared)
+            ..cuda_source!("linear/chunk_attend.cu", 256, |d, _| groups(d, 64)).with(shared)
         },
         (_, true) => cuda::Source {
             name: "tile64",

@@ -59,7 +59,7 @@ const FILL: [(&str, Fill); 2] = [("q", Fill::Uniform(0.0, 1.0)), ("state", Fill:
 const fn source(fours: bool) -> cuda::Source {
     let words = cuda::Source {
         constants: |_| vec![("FOURS", Constant::Bool(false))],
-        ..cuda_source!("linear/state_rows.cu", 128, |d, _| groups(d, d.batches(), 128))
+        ..cuda_source!("linear/state_rows.cu", 256, |d, _| groups(d, d.batches(), 128))
     }
     .with(&[cuda_shared!("shared/divide.cuh"), cuda_shared!("shared/rows.cuh")]);
     match fours {

@@ -187,6 +187,17 @@ impl Block {
         }
     }
 
+    /// Makes its first bytes zeros, and waits.
+    ///
+    /// Errors: as the driver says.
+    pub(super) fn clear(&self, bytes: u64) -> Result<()> {
+        self.device.enter()?;
+        // SAFETY: callers stay inside the block.
+        let cleared = unsafe { result::memset_d8_async(self.at, 0, bytes as usize, self.device.stream) };
+        self.device.check("clearing", cleared)?;
+        self.device.wait("clearing")
+    }
+
     /// Copies from the host, from byte `at` on, and waits.
     ///
     /// Errors: as the driver says.

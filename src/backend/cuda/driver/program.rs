@@ -56,6 +56,8 @@ impl CudaProgram {
         for (id, info) in schedule.tensors.iter().enumerate() {
             if info.base.is_none() && info.kind != Kind::Transient {
                 let block = Block::new(device, &info.name, device_bytes(info))?;
+                // Outputs begin as zeros on every backend.
+                block.clear(device_bytes(info))?;
                 if let Some(constant) = &info.constant {
                     block.write(0, &constant.device_bytes())?;
                 }

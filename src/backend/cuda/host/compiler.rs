@@ -144,7 +144,9 @@ impl Compiler {
         let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let path = self.folder.join(format!("{}-{number}.so", spec.name));
         let mut compiler = Command::new(&self.command)
-            .args(["-x", "c++", "-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-U_FORTIFY_SOURCE", "-o"])
+            .args(["-x", "c++", "-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-U_FORTIFY_SOURCE",
+                // Variables of templates would be one and the same for all libraries of the process.
+                "-fvisibility=hidden", "-o"])
             .arg(&path)
             .arg("-")
             .stdin(Stdio::piped())
@@ -186,7 +188,7 @@ fn translation(spec: &KernelSpec, joined: &str) -> String {
     let _ = write!(
         text,
         "static void one_thread() {{ {}({arguments}); }}\n\
-         extern \"C\" int launch(unsigned blocks, unsigned threads, const void* params, void* const* arguments, int backwards) {{\n\
+         extern \"C\" __attribute__((visibility(\"default\"))) int launch(unsigned blocks, unsigned threads, const void* params, void* const* arguments, int backwards) {{\n\
          \x20 given_params = (const Params*)params;\n  given = arguments;\n\
          \x20 return run_grid(blocks, threads, backwards, one_thread);\n}}\n",
         spec.name

@@ -65,6 +65,8 @@ impl Memory {
         for (id, info) in schedule.tensors.iter().enumerate() {
             if info.base.is_none() && info.kind != Kind::Transient {
                 let mut block = Block::new(device_bytes(info));
+                // Outputs begin as zeros on every backend.
+                block.bytes_mut().fill(0);
                 if let Some(constant) = &info.constant {
                     let bytes = constant.device_bytes();
                     block.bytes_mut()[..bytes.len()].copy_from_slice(&bytes);

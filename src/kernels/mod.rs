@@ -68,18 +68,26 @@ pub fn find(name: &str) -> Option<&'static KernelSpec> {
     KERNELS.iter().copied().find(|k| k.name == name)
 }
 
-/// The list as a Markdown table: name, formula, how it runs on wgpu, source.
+/// The list as a Markdown table: name, formula, how it runs on wgpu and on CUDA, source.
 pub fn markdown_table() -> String {
-    use crate::kernel::OnWgpu;
-    let mut table = String::from("| kernel | computes | on wgpu | source |\n|---|---|---|---|\n");
+    use crate::kernel::{Library, OnCuda, OnWgpu};
+    let mut table =
+        String::from("| kernel | computes | on wgpu | on CUDA | source |\n|---|---|---|---|---|\n");
     for kernel in KERNELS {
         let how = match &kernel.wgpu {
             OnWgpu::Expand(_) => "expands".to_string(),
             OnWgpu::Shader(variants) => variants.iter().map(|v| v.name).collect::<Vec<_>>().join(", "),
         };
+        let cuda = match &kernel.cuda {
+            OnCuda::Source(sources) => sources.iter().map(|s| s.name).collect::<Vec<_>>().join(", "),
+            OnCuda::Library(Library::Gemm, _) => "cuBLAS".into(),
+            OnCuda::Library(Library::Fft, _) => "cuFFT".into(),
+            OnCuda::Expand => "expands".into(),
+            OnCuda::Absent { .. } => "–".into(),
+        };
         let formula = kernel.formula.replace('|', "\\|");
         table.push_str(&format!(
-            "| `{}` | `{formula}` | {how} | {} |\n",
+            "| `{}` | `{formula}` | {how} | {cuda} | {} |\n",
             kernel.name,
             kernel.source.replace('|', "\\|")
         ));

@@ -7,6 +7,7 @@ use crate::bench::document::{Document, Settings};
 use crate::bench::published::{Point, Suite};
 use crate::bench::{self, Candidate, Job, LeftOut, Plan, Row, Sweep, Wanted, Watcher};
 use crate::cli::{Failure, Outcome, notice, print_line, unwritten};
+use crate::error::Error;
 use crate::whole_file::{check_target, write_whole};
 use crate::words::counted;
 use serde_json::json;

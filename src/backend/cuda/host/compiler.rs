@@ -144,9 +144,19 @@ impl Compiler {
         let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let path = self.folder.join(format!("{}-{number}.so", spec.name));
         let mut compiler = Command::new(&self.command)
-            .args(["-x", "c++", "-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-U_FORTIFY_SOURCE",
+            .args([
+                "-x",
+                "c++",
+                "-std=c++17",
+                "-O1",
+                "-w",
+                "-shared",
+                "-fPIC",
+                "-U_FORTIFY_SOURCE",
                 // Variables of templates would be one and the same for all libraries of the process.
-                "-fvisibility=hidden", "-o"])
+                "-fvisibility=hidden",
+                "-o",
+            ])
             .arg(&path)
             .arg("-")
             .stdin(Stdio::piped())

@@ -45,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) chunk_states(
       v_tile[t / LINE][t % LINE] = four_of(values + size_t(j) * params.e, col0 + four, params.e, counts);
     }
     __syncthreads(); // both slices are complete before anyone multiplies
-#pragma unroll 4
+#pragma unroll 8
     for (u32 j = 0u; j < KEYS; j++) {
       const float4 x = k_tile[j][ty];
       const float4 y = v_tile[j][tx];

@@ -30,7 +30,6 @@ fn main() {
                     }
                 }
                 OnCuda::Library(..) | OnCuda::Expand => trials.push(trial(&backend, spec, case, None)),
-                OnCuda::Absent { .. } => {}
             }
         }
     }

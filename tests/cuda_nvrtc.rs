@@ -25,7 +25,7 @@ fn main() {
         let sources: Vec<&'static Source> = match &spec.cuda {
             OnCuda::Source(sources) => sources.iter().collect(),
             OnCuda::Library(_, after) => vec![*after],
-            OnCuda::Expand | OnCuda::Absent { .. } => Vec::new(),
+            OnCuda::Expand => Vec::new(),
         };
         for source in sources {
             let name = format!("{}/{}", spec.name, source.name);

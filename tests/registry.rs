@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use wgattn::kernel::case::Concrete;
 use wgattn::kernel::wgsl_module::Shared;
-use wgattn::kernel::{Access, Caps, Driver, KernelSpec, OnWgpu, Variant};
+use wgattn::kernel::{Access, Caps, Driver, KernelSpec, OnCuda, OnWgpu, Variant, cuda};
 use wgattn::kernels::{KERNELS, find};
 use wgattn::tensor::Dims;
 
@@ -12,6 +12,15 @@ fn variants(spec: &'static KernelSpec) -> &'static [Variant] {
     match &spec.wgpu {
         OnWgpu::Shader(variants) => variants,
         OnWgpu::Expand(_) => &[],
+    }
+}
+
+/// The CUDA sources of a kernel, that after a library included.
+fn sources(spec: &'static KernelSpec) -> Vec<&'static cuda::Source> {
+    match &spec.cuda {
+        OnCuda::Source(sources) => sources.iter().collect(),
+        OnCuda::Library(_, after) => vec![*after],
+        OnCuda::Expand => Vec::new(),
     }
 }
 
@@ -236,10 +245,62 @@ fn variants_name_existing_ports_and_their_own_files() {
 }
 
 #[test]
+fn every_kernel_has_a_twin_in_cuda() {
+    let mut wrong = Vec::new();
+    for spec in KERNELS {
+        let stem = format!("{}/{}.cu", spec.family, spec.name);
+        if matches!((&spec.cuda, &spec.wgpu), (OnCuda::Expand, OnWgpu::Shader(_))) {
+            wrong.push(format!("{}: is one dispatch on wgpu, so it has nothing to expand into", spec.name));
+        }
+        let sources = sources(spec);
+        for source in &sources {
+            let at = format!("{}/{}", spec.name, source.name);
+            if source.file != stem {
+                wrong.push(format!(
+                    "{at}: its file is shaders/{}, and its kernel's stem is {stem}",
+                    source.file
+                ));
+            }
+            if let Err(error) = cuda::check_entry(spec, source) {
+                wrong.push(error.to_string());
+            }
+            for extra in source.vec4.iter().filter(|n| spec.port_index(n).is_none()) {
+                wrong.push(format!("{at}: there is no port `{extra}`"));
+            }
+            if source.threads == 0 || source.threads > 1024 || source.threads % 32 != 0 {
+                wrong.push(format!(
+                    "{at}: a block has whole warps, up to 1024 threads; got {}",
+                    source.threads
+                ));
+            }
+            let suits = |case: &&wgattn::kernel::Case| (source.suits)(&Dims::of(case.dims), &(case.params)());
+            if !spec.cases.iter().filter(|c| !c.bench).any(|c| suits(&c)) {
+                wrong.push(format!("{at}: no case suits it"));
+            }
+        }
+        let names: BTreeSet<_> = sources.iter().map(|s| s.name).collect();
+        if names.len() != sources.len() {
+            wrong.push(format!("{}: two sources have one name", spec.name));
+        }
+        for case in spec.cases.iter().filter(|_| matches!(spec.cuda, OnCuda::Source(_))) {
+            let (dims, params) = (Dims::of(case.dims), (case.params)());
+            // Whatever rows they have: sources for whole vectors are not for all.
+            if !sources.iter().any(|s| s.vec4.is_empty() && (s.suits)(&dims, &params)) {
+                wrong.push(format!("{}/{}: no source for rows of any width suits it", spec.name, case.name));
+            }
+        }
+    }
+    none_wrong(wrong);
+}
+
+#[test]
 fn every_file_in_shaders_is_used() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders");
     let bodies = KERNELS.iter().flat_map(|k| variants(k)).map(|v| v.file);
-    let used: BTreeSet<&str> = bodies.chain(shared_modules().map(|s| s.file)).collect();
+    let twins = KERNELS.iter().flat_map(|k| sources(k));
+    let twins =
+        twins.flat_map(|s| s.shared.iter().map(|m| m.file).chain([s.file])).chain([cuda::PRELUDE.file]);
+    let used: BTreeSet<&str> = bodies.chain(shared_modules().map(|s| s.file)).chain(twins).collect();
     let mut folders = vec![root.clone()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).expect("shaders/ can be read") {

@@ -290,12 +290,6 @@ fn lower(
     let expansion = match (lowering, &pass.kernel.wgpu, &pass.kernel.cuda) {
         (Lowering::Device(caps), OnWgpu::Expand(expand), _) => Some((caps, expand)),
         (Lowering::Cuda(caps), OnWgpu::Expand(expand), OnCuda::Expand) => Some((caps, expand)),
-        (Lowering::Cuda(_), _, OnCuda::Absent { reason }) => {
-            return Err(Error::Unsupported {
-                device: "CUDA".into(),
-                missing: format!("has no `{}`: {reason}; use vulkan or the CPU", pass.kernel.name),
-            });
-        }
         _ => None,
     };
     let Some((caps, expand)) = expansion else {

@@ -339,11 +339,6 @@ pub enum OnCuda {
     Library(Library, &'static cuda::Source),
     /// The same smaller entries as on a GPU by wgpu.
     Expand,
-    /// The backend is built by a later issue; the reason says what it will be.
-    Absent {
-        /// Why there is none, and what will take its place.
-        reason: &'static str,
-    },
 }
 
 /// How close a result must come to the f64 reference: error ≤ `factor` × the naive f32 error + `floor`, both relative

@@ -83,7 +83,6 @@ pub fn markdown_table() -> String {
             OnCuda::Library(Library::Gemm, _) => "cuBLAS".into(),
             OnCuda::Library(Library::Fft, _) => "cuFFT".into(),
             OnCuda::Expand => "expands".into(),
-            OnCuda::Absent { .. } => "–".into(),
         };
         let formula = kernel.formula.replace('|', "\\|");
         table.push_str(&format!(

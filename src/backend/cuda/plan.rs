@@ -68,7 +68,6 @@ pub(crate) fn plan(schedule: &Schedule, step: &Step, held: &str) -> Result<Actio
         OnCuda::Source(sources) => sources,
         OnCuda::Library(library, after) => return Ok(Action::Library(*library, launch(step, after)?)),
         OnCuda::Expand => return Err(lacks(format!("was to expand `{}` into smaller kernels", spec.name))),
-        OnCuda::Absent { reason } => return Err(lacks(format!("has no `{}`: {reason}", spec.name))),
     };
     let held =
         held.split(',').filter_map(|word| word.split_once('/')).find(|(kernel, _)| *kernel == spec.name);

@@ -149,7 +149,7 @@ fn refusals() -> std::result::Result<(), Failed> {
     fs::write(folder.join("full/mine.txt"), "mine")?;
     let cases: [(&[&str], &[&str]); 9] = [
         (&["matmull"], &["no kernel matches \"matmull\"", "did you mean matmul?"]),
-        (&["scan/nothing"], &["no case of \"scan\"", "there are ["]),
+        (&["scan/nothing"], &["no case of \"scan\"", "the nearest of them are ["]),
         (&["scan", "--device", "cpu", "--dump", "full"], &["full", "not empty"]),
         (&["scan", "--web", "full"], &["full", "not empty"]),
         (&["scan", "--web", "no/where"], &["there is no folder no"]),

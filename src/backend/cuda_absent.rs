@@ -2,6 +2,7 @@
 
 use super::Backend;
 use crate::error::{Error, Result};
+use crate::kernel::Caps;
 
 /// Whether a word asks for a CUDA device: `cuda`, `cuda:0`, `cuda:host`.
 pub fn is_asked(word: &str) -> bool {
@@ -13,6 +14,11 @@ pub fn is_asked(word: &str) -> bool {
 /// Errors: always.
 pub fn open(_: &str) -> Result<Box<dyn Backend>> {
     Err(Error::NotBuilt { feature: "cuda" })
+}
+
+/// Nothing: there is no such device.
+pub fn caps() -> Option<&'static Caps> {
+    None
 }
 
 /// No card: built without the feature.

@@ -117,8 +117,14 @@ const BACKENDS: [&str; 6] = ["vulkan", "dx12", "metal", "gl", "cuda", "cpu"];
 /// `asked` holds words as [`open`] takes them, and `all` for every adapter; `backends`, if any, keeps only devices of these. Without
 /// `asked`, backends stand for all their devices, and nothing at all for `auto`.
 ///
+/// The second list says what there is none of among several backends that were asked for.
+///
 /// Errors: [`Error::NoDevice`] for what there is not, with the reason where CUDA is missing.
-pub fn select(list: &[DeviceInfo], asked: &[String], backends: &[String]) -> Result<Vec<String>> {
+pub fn select(
+    list: &[DeviceInfo],
+    asked: &[String],
+    backends: &[String],
+) -> Result<(Vec<String>, Vec<String>)> {
     let none = |asked: &str, reason: String| Error::NoDevice { asked: asked.into(), reason };
     let backends: Vec<String> = backends.iter().map(|b| b.to_lowercase()).collect();
     for backend in &backends {
@@ -131,7 +137,7 @@ pub fn select(list: &[DeviceInfo], asked: &[String], backends: &[String]) -> Res
         let backend = place.parse::<usize>().map_or(other, |i| list[i].backend.as_str());
         backends.is_empty() || backends.iter().any(|b| b == backend)
     };
-    let mut places: Vec<String> = Vec::new();
+    let (mut places, mut told): (Vec<String>, Vec<String>) = Default::default();
     let mut add = |place: String| {
         if !places.contains(&place) {
             places.push(place);
@@ -139,14 +145,24 @@ pub fn select(list: &[DeviceInfo], asked: &[String], backends: &[String]) -> Res
     };
     let every = (0..list.len()).map(|i| i.to_string());
     if asked.is_empty() && !backends.is_empty() {
-        let cards = if backends.iter().any(|b| b == "cuda") {
-            let cards = cuda::cards().map_err(|reason| {
-                none("cuda", format!("{reason}; an NVIDIA card is also reached through vulkan"))
-            })?;
-            (0..cards.len()).map(|i| format!("cuda:{i}")).collect()
-        } else {
-            Vec::new()
-        };
+        let mut cards = Vec::new();
+        for backend in &backends {
+            match backend.as_str() {
+                "cpu" => {}
+                "cuda" => match cuda::cards() {
+                    Ok(found) => cards.extend((0..found.len()).map(|i| format!("cuda:{i}"))),
+                    Err(reason) if backends.len() == 1 => {
+                        let also = "an NVIDIA card is also reached through vulkan";
+                        return Err(none("cuda", format!("{reason}; {also}")));
+                    }
+                    Err(reason) => told.push(format!("no device of cuda: {reason}")),
+                },
+                _ if backends.len() > 1 && !list.iter().any(|d| d.backend == *backend) => {
+                    told.push(format!("no device of {backend} here"));
+                }
+                _ => {}
+            }
+        }
         every.chain(cards).chain(["cpu".to_string()]).filter(|p| kept(p)).for_each(add);
     } else {
         for word in asked.iter().map(|w| w.trim().to_lowercase()) {
@@ -176,7 +192,7 @@ pub fn select(list: &[DeviceInfo], asked: &[String], backends: &[String]) -> Res
             format!("there is no such adapter{kept}; there are [{}]", known.join(", ")),
         ));
     }
-    Ok(places)
+    Ok((places, told))
 }
 
 /// Opens what was asked for, with variants of kernels as its driver's class prefers them: [`open_tuned`] without tuning.
@@ -296,7 +312,7 @@ mod tests {
         // Two equal cards, and one of them through another backend.
         let list = [device("RTX", "vulkan"), device("RTX", "vulkan"), device("RTX", "gl")];
         let words = |list: &[&str]| list.iter().map(|w| (*w).to_string()).collect::<Vec<_>>();
-        select(&list, &words(asked), &words(backends))
+        select(&list, &words(asked), &words(backends)).map(|(places, _)| places)
     }
 
     #[test]
@@ -311,6 +327,7 @@ mod tests {
             (&["all"], &["GL"], &["2"]),
             (&[], &["vulkan", "cpu"], &["0", "1", "cpu"]),
             (&["auto"], &["gl"], &["2"]),
+            (&[], &["gl", "dx12"], &["2"]),
         ] {
             assert_eq!(
                 selected(asked, backends).expect("there are such"),
@@ -318,6 +335,13 @@ mod tests {
                 "{asked:?} {backends:?}"
             );
         }
+    }
+
+    #[test]
+    fn backends_without_a_device_are_told_where_others_have_some() {
+        let list = [device("RTX", "vulkan")];
+        let (places, told) = select(&list, &[], &["vulkan".into(), "metal".into()]).expect("one of two");
+        assert_eq!((places, told), (vec!["0".to_string()], vec!["no device of metal here".to_string()]));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use serde_json::Value;
 pub const RULE: &str = "A row, or a point of a suite, counts as slower or faster only if the intervals of both runs are apart and the medians differ by the least \
     change: 5 %, or 15 % for processor seconds of devices that compute on the CPU, where two runs of one program differ as much. An \
     interval reaches from p10 to p90 of the runs, and at least three deviations (1.4826 times the median absolute deviation, where known) to both \
-    sides of the median; fewer than five runs give none, and such a row or point is unclear.";
+    sides of the median; fewer than five runs give none: such a row or point counts only if the medians differ by a factor of two, and is unclear otherwise.";
 
 /// Least change of a median that counts, where the device keeps its own time.
 pub const LEAST_CHANGE: f64 = 0.05;
@@ -24,6 +24,8 @@ pub const LEAST_CHANGE: f64 = 0.05;
 pub const LEAST_CPU_CHANGE: f64 = 0.15;
 /// Runs from which p10 and p90 mean something.
 const LEAST_RUNS: f64 = 5.0;
+/// How far medians have to be apart to count where there are fewer.
+const FEW_RUNS_FACTOR: f64 = 2.0;
 /// Standard deviations that an interval reaches to both sides at least.
 const DEVIATIONS: f64 = 3.0;
 /// Standard deviations in a median absolute deviation, of normal noise.
@@ -122,8 +124,15 @@ impl std::fmt::Display for Verdict {
 
 /// Slower, faster, the same or unclear, by the [`RULE`]; `least` is the least change that counts, as a share.
 pub fn judge(first: Spread, other: Spread, least: f64) -> Verdict {
-    let (Some(a), Some(b)) = (first.interval, other.interval) else { return Verdict::Unclear };
     let ratio = other.median / first.median;
+    let (Some(a), Some(b)) = (first.interval, other.interval) else {
+        // Noise is unknown, but it is not that large.
+        return match ratio {
+            _ if ratio >= FEW_RUNS_FACTOR => Verdict::Slower,
+            _ if ratio <= 1.0 / FEW_RUNS_FACTOR => Verdict::Faster,
+            _ => Verdict::Unclear,
+        };
+    };
     match () {
         () if b.0 > a.1 && ratio >= 1.0 + least => Verdict::Slower,
         () if b.1 < a.0 && ratio <= 1.0 / (1.0 + least) => Verdict::Faster,
@@ -658,7 +667,13 @@ mod tests {
     #[test]
     fn too_few_runs_and_no_spread_are_unclear() {
         let few = Spread::of(times(1.0, 1.0, 1.0, 0.0), Some(4.0)).expect("a median");
-        assert_eq!(judge(few, spread(9.0, 9.0, 9.0), LEAST_CHANGE), Verdict::Unclear);
+        assert_eq!(judge(few, spread(1.9, 1.9, 1.9), LEAST_CHANGE), Verdict::Unclear);
+        assert_eq!(
+            judge(few, spread(9.0, 9.0, 9.0), LEAST_CHANGE),
+            Verdict::Slower,
+            "no noise is a factor of 2"
+        );
+        assert_eq!(judge(few, spread(0.1, 0.1, 0.1), LEAST_CHANGE), Verdict::Faster);
         let bare = Spread::of(Times { median: Some(1.0), ..Times::default() }, Some(10.0)).expect("a median");
         assert_eq!(bare.interval, None);
         assert_eq!(Spread::of(Times { median: Some(0.0), ..Times::default() }, Some(10.0)), None, "no time");

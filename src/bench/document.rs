@@ -78,6 +78,8 @@ pub struct Document {
     pub system: System,
     /// Devices in the order in which they were measured.
     pub devices: Vec<Device>,
+    /// Devices that were asked for and could not be opened, each with the reason.
+    pub left_out: Vec<(String, String)>,
 }
 
 impl Device {
@@ -117,7 +119,14 @@ impl Document {
     /// A run that begins now on this machine.
     pub fn begun(settings: Settings) -> Self {
         let date = date(std::time::SystemTime::now());
-        Self { date, complete: false, settings, system: System::here(), devices: Vec::new() }
+        Self {
+            date,
+            complete: false,
+            settings,
+            system: System::here(),
+            devices: Vec::new(),
+            left_out: Vec::new(),
+        }
     }
 
     /// All rows of all devices.
@@ -134,6 +143,7 @@ impl Document {
             "wgattn": { "version": env!("CARGO_PKG_VERSION"), "commit": commit() },
             "date": self.date,
             "complete": self.complete,
+            "left_out": self.left_out.iter().map(|(asked, reason)| json!({ "asked": asked, "reason": reason })).collect::<Vec<_>>(),
             "options": {
                 "quick": s.quick,
                 "seconds": s.seconds,

@@ -262,7 +262,7 @@ fn method(document: &Document) -> String {
     let sources = if sources.is_empty() { NONE.into() } else { sources.join("; ") };
     format!(
         "<h2>How these numbers were obtained</h2>\n<dl class=\"facts\">{facts}</dl>\n<p>Every row is run until both least numbers are \
-        reached, after a run that is not timed, in an order drawn at random. Times are medians with p10 and p90 of the runs by the same clock. \
+        reached, or three times where that would take long, after a run that is not timed, in an order drawn at random. Times are medians with p10 and p90 of the runs by the same clock. \
         Times come from: {}.{}</p>\n<p>Every result is compared with an f64 computation of the same inputs; the error is the largest difference \
         relative to the largest value. The bound of a row is the least time that this device could take for the arithmetic, exponentials, \
         loads by path, stores, memory traffic and launches of the kernel's own tile, at the peaks measured in the same run; the share is bound over \

@@ -72,8 +72,10 @@ fn head(document: &Document) -> String {
         .as_ref()
         .map_or_else(String::new, |c| format!(" ({})", c.chars().take(12).collect::<String>()));
     let cut = if document.complete { "" } else { " **The run was cut short: rows are missing.**" };
+    let left_out: String =
+        document.left_out.iter().map(|device| format!(" **Left out: {}.**", plain(device))).collect();
     format!(
-        "Measured with wgattn {}{} on {}: {}.{cut}",
+        "Measured with wgattn {}{} on {}: {}.{cut}{left_out}",
         plain(&document.program),
         plain(&commit),
         plain(&moment(&document.date)),

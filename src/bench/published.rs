@@ -31,6 +31,8 @@ pub struct Document {
     pub kernels: BTreeMap<String, String>,
     /// Devices in the order of the run.
     pub devices: Vec<Device>,
+    /// Devices that were asked for and could not be opened, in words.
+    pub left_out: Vec<String>,
 }
 
 /// The machine around the devices.
@@ -314,6 +316,7 @@ impl Document {
             },
             kernels: hashes,
             devices: top.needed_list("devices")?.iter().map(device).collect::<Result<_>>()?,
+            left_out: top.list("left_out")?.iter().map(left_out).collect::<Result<_>>()?,
         })
     }
 }
@@ -526,6 +529,10 @@ fn roof(at: &At<'_>, key: &str) -> Result<Roof> {
         per_second: roof.any_number("per_second")?,
         per_cpu_second: roof.any_number("per_cpu_second")?,
     })
+}
+
+fn left_out(at: &At<'_>) -> Result<String> {
+    Ok(format!("{}: {}", at.needed_text("asked")?, at.needed_text("reason")?))
 }
 
 /// A size and the speed there; `None` where the size is unknown.

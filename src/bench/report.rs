@@ -89,8 +89,9 @@ fn ladder_json(ladder: &Ladder) -> Value {
 /// `5.84 GB/s of 64 MiB`, sizes with their speeds.
 fn ladder_text(ladder: &Ladder) -> String {
     let rung = |r: &Rung| {
-        let speed = r.peak.per_cpu_second.or(r.peak.per_second);
-        speed.map(|x| format!("{} of {}", prefixed(x, "B/s"), memory(r.bytes)))
+        let by_clock = r.peak.per_second.map(|x| (x, "B/s"));
+        let (speed, unit) = r.peak.per_cpu_second.map(|x| (x, "B/CPU s")).or(by_clock)?;
+        Some(format!("{} of {}", prefixed(speed, unit), memory(r.bytes)))
     };
     ladder.rungs().filter_map(rung).collect::<Vec<_>>().join(", ")
 }

@@ -169,12 +169,14 @@ pub fn run(
                 of_device(&mut document, session, jobs, all_variants, &mut truths, watcher);
             }
             Err(error) => {
-                watcher.notice(&format!("{} is left out: {}", candidate.asked, one_line(error)));
+                watcher.notice(&format!("{} is left out: {}", candidate.asked, one_line(&error)));
                 missing.push(candidate.asked.clone());
+                document.left_out.push((candidate.asked.clone(), one_line(&error)));
+                watcher.begun(&document);
             }
         }
     }
-    document.complete = true;
+    document.complete = missing.is_empty();
     (document, missing)
 }
 
@@ -281,7 +283,7 @@ fn roofline(
             Ok(peaks) => return Some(peaks),
             Err(error) => {
                 let lost = matches!(error, Error::DeviceLost { .. });
-                watcher.notice(&format!("the roofline could not be measured: {}", one_line(error)));
+                watcher.notice(&format!("the roofline could not be measured: {}", one_line(&error)));
                 if !lost {
                     return None;
                 }

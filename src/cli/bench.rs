@@ -43,10 +43,10 @@ pub(super) struct Args {
     /// attention over tokens, `masked` for both ways of masked attention over tokens, `graph` for masks on graphs and trees,
     /// `position` for position codes
     filter: Vec<String>,
-    /// auto, all, cpu, or the index, name or backend of an adapter (see `wgattn devices`); several with commas
+    /// auto, all, cpu, cuda:0, or the index, name or backend of an adapter (see `wgattn devices`); several with commas
     #[arg(long, value_delimiter = ',', value_parser = super::device_word)]
     device: Vec<String>,
-    /// Only devices of these backends: vulkan, dx12, metal, gl, cpu; several with commas. Without --device, all of them
+    /// Only devices of these backends: vulkan, dx12, metal, gl, cuda, cpu; several with commas. Without --device, all of them
     #[arg(long, value_delimiter = ',')]
     backend: Vec<String>,
     // Rows in which it chose other variants are measured both ways.

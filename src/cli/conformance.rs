@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub(super) struct Args {
     /// Part of a kernel's name, or KERNEL/CASE with a part of each; everything if left out
     filter: Option<String>,
-    /// auto, all, cpu, or indices, names or backends of adapters, separated by commas (see `wgattn devices`)
+    /// auto, all, cpu, cuda:0, cuda:host (CUDA sources on the CPU), or indices, names or backends of adapters, separated by commas (see `wgattn devices`)
     #[arg(long, default_value = "auto", value_parser = super::device_word)]
     device: String,
     /// Print JSON

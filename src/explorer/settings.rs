@@ -53,7 +53,7 @@ pub enum Device {
     /// On the device that draws the window: results stay there.
     #[default]
     Window,
-    /// On a device by its name, index or `cpu`: results are copied to the window's.
+    /// On a device by its name, index, `cpu` or `cuda:0`: results are copied to the window's.
     Named(String),
 }
 

@@ -9,6 +9,7 @@ mod plan;
 
 use super::Backend;
 use crate::error::{Error, Result};
+use crate::kernel::Caps;
 
 pub(crate) use plan::{Action, CAPS, Launch, param_bytes, plan};
 
@@ -31,6 +32,11 @@ pub fn open(asked: &str) -> Result<Box<dyn Backend>> {
             .into(),
     })?;
     Ok(Box::new(driver::CudaBackend::open(number)?))
+}
+
+/// What kernels may count on there.
+pub fn caps() -> Option<&'static Caps> {
+    Some(&CAPS)
 }
 
 /// The cards of this machine in a few words each, `cuda:0` first; or why there are none.

@@ -30,6 +30,9 @@ pub(super) fn head(title: &str, document: &Document) -> String {
     if !document.complete {
         text += "<p class=\"alert\">This run was cut short or is still going on: rows and suites are missing.</p>\n";
     }
+    for device in &document.left_out {
+        text += &format!("<p class=\"alert\">Left out: {}</p>\n", escaped(device));
+    }
     if document.devices.is_empty() {
         text += "<p class=\"alert\">No device was measured.</p>\n";
     }

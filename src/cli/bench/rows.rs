@@ -4,7 +4,7 @@ use super::{Args, compare, device_line, progress, stage, suites};
 use crate::backend::{Backend, DeviceKind, cuda, device};
 use crate::bench::compare::{Options, against_baseline};
 use crate::bench::document::{Document, Settings};
-use crate::bench::published::{Point, Suite};
+use crate::bench::published::{Document as Published, Point, Suite};
 use crate::bench::{self, Candidate, Job, LeftOut, Plan, Row, Sweep, Wanted, Watcher};
 use crate::cli::{Failure, Outcome, notice, print_line, unwritten};
 use crate::error::Error;
@@ -210,7 +210,8 @@ pub(super) fn parse_sizes(text: &str) -> Result<Sizes, String> {
 
 /// The devices that were asked for, each able to be opened as often as need be.
 fn candidates(args: &Args) -> Result<Vec<Candidate<'static>>, Failure> {
-    let places = device::select(&device::list(), &args.device, &args.backend)?;
+    let (places, told) = device::select(&device::list(), &args.device, &args.backend)?;
+    told.iter().for_each(notice);
     if let Some(place) = places.iter().find(|place| cuda::is_asked(place) && place.ends_with("host")) {
         let reason = "says nothing about speed: it runs threads one after another, for `wgattn conformance`; ask for cuda:0";
         return Err(Error::NoDevice { asked: place.clone(), reason: reason.into() }.into());
@@ -280,6 +281,23 @@ pub(super) fn run(args: &Args) -> Outcome {
     let exports = args.export.iter().cloned().map(Export::to).collect::<Result<Vec<_>, _>>()?;
     // Read before minutes of work, too.
     let baseline = args.baseline.as_deref().map(compare::load).transpose()?;
+    if let (Some(file), Some(value)) = (&args.baseline, &baseline) {
+        Published::read(&file.display().to_string(), value)?;
+        let same = |export: &&PathBuf| match (export.canonicalize(), file.canonicalize()) {
+            (Ok(export), Ok(file)) => export == file,
+            _ => false,
+        };
+        if let Some(export) = args.export.iter().find(same) {
+            let remedy = "export to another file: this one is what the run is compared with";
+            return Err(Error::value(
+                "--export",
+                "a file other than the baseline",
+                export.display().to_string(),
+                remedy,
+            )
+            .into());
+        }
+    }
     let mut candidates = candidates(args)?;
     let settings = args.settings(kinds);
     LeftOut::told(&left_out).iter().for_each(notice);

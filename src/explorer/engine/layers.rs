@@ -110,7 +110,7 @@ impl Painter {
         look: &Look,
         scale: Scale,
     ) -> Result<Layer> {
-        if self.stage.is_cpu() {
+        if self.stage.is_copied() {
             self.link(from, tensors)?;
         }
         let fusion = match self.id {

@@ -4,12 +4,13 @@
 
 use crate::backend::cpu::CpuBackend;
 use crate::backend::wgpu::{Options, TuningOptions, WgpuBackend, WgpuProgram};
-use crate::backend::{Backend as _, DeviceInfo, Program, Timings};
+use crate::backend::{Backend, DeviceInfo, Program, Timings, cuda};
 use crate::error::{Error, Result};
 use crate::explorer::settings::Device;
 use crate::graph::Graph;
 use crate::kernel::Caps;
 use crate::tensor::{HostTensor, Tensor};
+use std::sync::Arc;
 
 /// Pipelines that are kept while no stage needs them: those of a handful of settings to go back to. Each takes a software driver
 /// up to 1 MiB, and there are hundreds of settings.
@@ -56,6 +57,8 @@ pub(super) enum Machine {
     Wgpu(WgpuBackend, bool),
     /// The f64 reference.
     Cpu,
+    /// A card by CUDA.
+    Cuda(Arc<dyn Backend>),
 }
 
 impl Machine {
@@ -72,6 +75,9 @@ impl Machine {
                 }),
             },
             Device::Named(name) if name.eq_ignore_ascii_case("cpu") => Ok(Self::Cpu),
+            Device::Named(name) if cuda::is_asked(&name.to_lowercase()) => {
+                Ok(Self::Cuda(cuda::open(&name.to_lowercase())?.into()))
+            }
             Device::Named(name) => {
                 use crate::backend::wgpu::{adapters, device_info, self_test};
                 let list = adapters();
@@ -91,6 +97,7 @@ impl Machine {
         match self {
             Self::Wgpu(backend, _) => backend.info(),
             Self::Cpu => CpuBackend.info(),
+            Self::Cuda(backend) => backend.info(),
         }
     }
 
@@ -99,6 +106,7 @@ impl Machine {
         match self {
             Self::Wgpu(backend, _) => Some(backend.caps()),
             Self::Cpu => None,
+            Self::Cuda(_) => cuda::caps(),
         }
     }
 
@@ -113,7 +121,8 @@ impl Machine {
             Self::Wgpu(backend, _) => {
                 Stage::Wgpu(Box::new(backend.prepare_with(graph, &mut |done, all, _| progress(done, all))?))
             }
-            Self::Cpu => Stage::Cpu(CpuBackend.compile(graph)?),
+            Self::Cpu => Stage::Copied(CpuBackend.compile(graph)?),
+            Self::Cuda(backend) => Stage::Copied(backend.compile(graph)?),
         })
     }
 }
@@ -122,18 +131,19 @@ impl Machine {
 #[derive(Debug)]
 pub(super) enum Stage {
     Wgpu(Box<WgpuProgram>),
-    Cpu(Box<dyn Program>),
+    /// Its numbers come and go by way of the host: the reference, CUDA.
+    Copied(Box<dyn Program>),
 }
 
 impl Stage {
     pub(super) fn program(&mut self) -> &mut dyn Program {
         match self {
             Self::Wgpu(program) => program.as_mut(),
-            Self::Cpu(program) => program.as_mut(),
+            Self::Copied(program) => program.as_mut(),
         }
     }
 
-    /// Lets `input` be what `from` gave as `output`. On a device once is enough; on the CPU after every run of `from`.
+    /// Lets `input` be what `from` gave as `output`. On a wgpu device once is enough; elsewhere after every run of `from`.
     pub(super) fn link(&mut self, input: Tensor, from: &mut Self, output: Tensor) -> Result<()> {
         match (&mut *self, &mut *from) {
             (Self::Wgpu(to), Self::Wgpu(from)) => {
@@ -154,8 +164,8 @@ impl Stage {
         self.program().run_watched(watch)
     }
 
-    pub(super) fn is_cpu(&self) -> bool {
-        matches!(self, Self::Cpu(_))
+    pub(super) fn is_copied(&self) -> bool {
+        matches!(self, Self::Copied(_))
     }
 }
 

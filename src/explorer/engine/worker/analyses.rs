@@ -35,9 +35,10 @@ impl Worker {
         let metric = metric_of(request.compute.similarity);
         let epsilon = request.compute.epsilon;
         let a = landmark_matrices(&features, shape, &cells, &inputs, metric, epsilon, watch)?;
-        let backend: Box<dyn crate::backend::Backend> = match self.machine()? {
-            Machine::Wgpu(backend, _) => Box::new(backend),
-            Machine::Cpu => Box::new(crate::backend::cpu::CpuBackend),
+        let backend: Arc<dyn crate::backend::Backend> = match self.machine()? {
+            Machine::Wgpu(backend, _) => Arc::new(backend),
+            Machine::Cpu => Arc::new(crate::backend::cpu::CpuBackend),
+            Machine::Cuda(backend) => backend,
         };
         let trace = analysis::trace_watched(backend.as_ref(), &a, f64::from(epsilon), watch)?;
         let trace = trace.ok_or(Stop::GaveWay)?;

@@ -145,7 +145,7 @@ impl Worker {
         if self.ran.as_ref().is_some_and(|r| r.inputs == inputs) {
             return Ok(());
         }
-        if rows.stage.is_cpu() {
+        if rows.stage.is_copied() {
             rows.stage.link(rows.features, &mut features.stage, features.features)?;
             if let (Some(input), Some(output)) = (rows.queries, features.queries) {
                 rows.stage.link(input, &mut features.stage, output)?;

@@ -242,7 +242,7 @@ fn odd_files(adapter: &wgpu::Adapter) -> Result<(), Failed> {
         ("cut off", whole.as_bytes()[..whole.len() - 2].to_vec()),
         ("is no text", vec![0xff; 64]),
         ("does not begin with", b"{\"schema\": \"other\"}\n".to_vec()),
-        ("another adapter, driver or version", whole.replace("version: ", "version: 9.").into_bytes()),
+        ("is of another version", whole.replace("version: ", "version: 9.").into_bytes()),
         ("is no choice", whole.replace("\ttile32\t", "\tno_such_variant\t").into_bytes()),
     ];
     for (told, bytes) in kinds {

@@ -83,12 +83,10 @@ fn automatic_choice_always_gives_a_device_and_announces_software() {
 fn a_device_asked_for_by_name_is_never_replaced() {
     assert_eq!(open("cpu").expect("the reference").backend.info().kind, DeviceKind::Reference);
     assert!(matches!(open("no such adapter"), Err(Error::NoDevice { .. })));
-    match open("cuda") {
-        Ok(opened) => assert_eq!(opened.backend.info().backend, "cuda"),
-        Err(error) => {
-            assert!(matches!(error, Error::NoDevice { .. } | Error::NotBuilt { feature: "cuda" }), "{error}")
-        }
-    }
+    let told = open("cuda");
+    let is_card = told.as_ref().is_ok_and(|opened| opened.backend.info().backend == "cuda");
+    let is_missing = matches!(told, Err(Error::NoDevice { .. } | Error::NotBuilt { feature: "cuda" }));
+    assert!(is_card || is_missing, "{told:?}");
 }
 
 /// Two versions of wgpu in one program are two unrelated sets of types.

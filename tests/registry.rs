@@ -289,7 +289,7 @@ fn every_kernel_has_a_twin_in_cuda() {
                 let last = spec.ports.iter().find(|p| p.name == *port).and_then(|p| p.dims.last());
                 last.is_some_and(|d| d.parse().unwrap_or_else(|_| dims.size(d)).is_multiple_of(4))
             };
-            if !sources.iter().any(|s| (s.suits)(&dims, &params) && s.vec4.iter().all(|port| whole(&port))) {
+            if !sources.iter().any(|s| (s.suits)(&dims, &params) && s.vec4.iter().all(whole)) {
                 wrong.push(format!("{}/{}: no source suits it", spec.name, case.name));
             }
         }

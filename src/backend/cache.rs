@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 /// Our folder among the user's caches, where the system has such a place. It need not exist yet.
+#[cfg_attr(not(feature = "wgpu"), expect(unreachable_pub, reason = "the wgpu backend shows it to hosts"))]
 pub fn cache_folder() -> Option<PathBuf> {
     let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let caches = if cfg!(windows) {

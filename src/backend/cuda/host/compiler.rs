@@ -68,6 +68,9 @@ impl Code {
     }
 }
 
+/// A text's code, once somebody has compiled it.
+type Made = OnceLock<Result<Arc<Code>>>;
+
 /// A C++ compiler, and what it has compiled in this process.
 #[derive(Debug)]
 pub(super) struct Compiler {
@@ -76,7 +79,7 @@ pub(super) struct Compiler {
     folder: PathBuf,
     /// Where sources are read from instead of those that were built in.
     sources: Option<PathBuf>,
-    made: Mutex<HashMap<String, Arc<OnceLock<Result<Arc<Code>>>>>>,
+    made: Mutex<HashMap<String, Arc<Made>>>,
 }
 
 impl Drop for Compiler {

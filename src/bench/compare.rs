@@ -810,7 +810,7 @@ mod tests {
         let told = &json["groups"][0]["points"][1];
         assert_eq!((&told["suite"], &told["series"]), (&json!("crossover"), &json!("exact attention")));
         assert_eq!((&told["size"], &told["cells"][1]["verdict"]), (&json!(2048.0), &json!("slower")));
-        assert!(text.contains("SLOWER") && text.contains("of 3 points 1.44×"), "{text}");
+        assert!(text.contains("SLOWER") && text.contains("of 3 points 1.31×"), "{text}");
         let (cell, all) = second_cell(first, of_points(&[failed(1024)]));
         assert_eq!((cell.verdict, all.regressions()), (Verdict::Failed, 1));
     }

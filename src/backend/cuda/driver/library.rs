@@ -11,7 +11,6 @@ use crate::kernels::linalg::matmul;
 use cudarc::cublas::{result as blas, sys as blas_sys};
 use cudarc::cufft::{result as fourier, sys as fourier_sys};
 use cudarc::driver::sys::{CUDA_MEMCPY2D, CUdeviceptr, CUmemorytype, cuMemcpy2DAsync_v2};
-use std::collections::HashMap;
 use std::ffi::{c_int, c_longlong};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -304,6 +303,3 @@ impl Prepared {
         }
     }
 }
-
-/// Handles that the programs of a card share, by what they are for.
-pub(super) type Functions = Mutex<HashMap<String, Arc<super::device::Function>>>;

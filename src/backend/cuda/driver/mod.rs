@@ -11,12 +11,16 @@ use crate::backend::{Backend, DeviceInfo, DeviceKind, Program};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Lowering, Schedule, Step};
 use device::{Card, Device, Function};
-use library::{Blas, Functions, Prepared};
+use library::{Blas, Prepared};
 use program::{CudaProgram, Ready};
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The oldest architecture that sources are written for: Turing.
 const OLDEST: i32 = 75;
+
+/// Kernels that the programs of a card share, by their texts.
+type Functions = Mutex<HashMap<String, Arc<Function>>>;
 
 /// What this machine has of CUDA.
 #[derive(Clone, Debug)]

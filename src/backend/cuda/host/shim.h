@@ -48,7 +48,6 @@ static const size_t STACK = 256 << 10;
 static const unsigned MOST = 1024;
 static Fiber fibers[MOST];
 static jmp_buf scheduler;
-static ucontext_t unused;
 static Fiber* now;
 static Index block_index, block_size, grid_size;
 static unsigned long long slots[MOST];
@@ -65,7 +64,7 @@ static void yield(Wait wait) {
   if (_setjmp(now->at) == 0) { _longjmp(scheduler, 1); }
 }
 
-// `volatile` and no local state across the jump: this function only ever runs on the host's own stack.
+// Lets a thread run until it waits or ends. Nothing local is used after the jump back.
 static void resume(Fiber* fiber) {
   now = fiber;
   if (_setjmp(scheduler) != 0) { return; }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use wgattn::bench::compare::{Line, Options, Verdict, compare};
+use wgattn::bench::compare::{Line, Options, Verdict, against_baseline, compare};
 use wgattn::bench::published::parse;
 use wgattn::bench::{html, html_comparison, markdown};
 
@@ -49,9 +49,30 @@ fn check_page(text: &str, scripts: usize) -> Vec<String> {
 }
 
 #[test]
+fn a_run_beside_its_baseline_is_a_section_of_its_reports() {
+    let [(name, first), (_, second)] = both();
+    let comparison = against_baseline(&name, &first, &second, Options::default()).expect("comparable");
+    let page = html(&second, Some(&comparison)).expect("a report");
+    check_page(&page, 2);
+    let tables = markdown(&second, Some(&comparison)).expect("tables");
+    for text in [&page, &tables] {
+        for part in ["Beside the baseline", "a.json", "this run", "beyond noise"] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+    }
+    let slower = comparison.groups.iter().flat_map(|g| &g.lines).flat_map(|l| &l.cells);
+    assert!(
+        slower.filter(|c| c.verdict == Verdict::Slower).count() > 0 && tables.contains("SLOWER"),
+        "{tables}"
+    );
+    let without = html(&second, None).expect("a report") + &markdown(&second, None).expect("tables");
+    assert!(!without.contains("Beside the baseline"));
+}
+
+#[test]
 fn reports_are_well_formed_and_need_nothing_else() {
     for name in ["a.json", "b.json"] {
-        let texts = check_page(&html(&document(name)).expect("a report"), 2);
+        let texts = check_page(&html(&document(name), None).expect("a report"), 2);
         let has = |part: &str| texts.iter().any(|t| t.contains(part));
         assert!(has("llvmpipe <script>alert(\"x\")</script>"), "{name}: names stand there as text");
         assert!(has("judged by CPU seconds") && has("below timer resolution") && has("<i>odd</i>"), "{name}");
@@ -63,7 +84,7 @@ fn reports_are_well_formed_and_need_nothing_else() {
 #[test]
 fn every_row_is_in_the_table_and_failures_say_why() {
     let value = document("a.json");
-    let text = html(&value).expect("a report");
+    let text = html(&value, None).expect("a report");
     let table =
         text.split("<h2>All rows</h2>").nth(1).and_then(|t| t.split("</table>").next()).expect("the table");
     let rows: usize = value["devices"]
@@ -83,7 +104,7 @@ fn every_row_is_in_the_table_and_failures_say_why() {
 #[test]
 fn plots_are_there_where_there_is_something_to_plot() {
     let mut value = document("a.json");
-    let text = html(&value).expect("a report");
+    let text = html(&value, None).expect("a report");
     assert!(
         text.contains("Roofline. Roofs: fused multiply-adds and a streaming copy"),
         "the device with peaks"
@@ -98,11 +119,11 @@ fn plots_are_there_where_there_is_something_to_plot() {
     // With nothing to plot there are no empty axes.
     value["devices"].as_array_mut().expect("devices").iter_mut().for_each(|d| d["rows"] = json!([]));
     value["devices"][0]["suites"] = json!([]);
-    let empty = html(&value).expect("a report");
+    let empty = html(&value, None).expect("a report");
     assert!(!empty.contains("<svg") && empty.contains("<h2>All rows</h2>"));
     check_page(&empty, 2);
     value["devices"] = json!([]);
-    assert!(html(&value).expect("a report").contains("No device was measured"));
+    assert!(html(&value, None).expect("a report").contains("No device was measured"));
 }
 
 #[test]
@@ -120,7 +141,7 @@ fn points_that_were_not_run_say_why_in_both_reports() {
             { "name": "other", "points": [point(256, 2.0), point(512, 2.0), point(1024, 2.0)] },
         ],
     }]);
-    let page = html(&value).expect("a report");
+    let page = html(&value, None).expect("a report");
     check_page(&page, 2);
     assert!(
         page.contains("exact attention: not run at 1\u{2009}024 tokens: a run is expected to take | 16 s")
@@ -129,7 +150,7 @@ fn points_that_were_not_run_say_why_in_both_reports() {
         page.contains("other: faster than exact attention from about 360 tokens on, 2 times at 512 tokens")
     );
     assert!(page.contains("error 1.0e-7 (16 &lt;rows&gt;)"), "what was compared is told at the mark");
-    let text = markdown(&value).expect("tables");
+    let text = markdown(&value, None).expect("tables");
     assert!(text.contains("| 1\u{2009}024 | not run | 2.00 s |"), "{text}");
     assert!(text.contains("expected to take \\| 16 s"), "{text}");
     assert!(text.contains("* other: faster than exact attention from about 360 tokens on"), "{text}");
@@ -152,8 +173,8 @@ fn odd_numbers_break_neither_plots_nor_tables() {
     for other in [0.0, 1e-308, 5e-324, 1e18, f64::MAX] {
         let mut value = document("a.json");
         with_numbers(&mut value, other);
-        check_page(&html(&value).expect("a report"), 2);
-        markdown(&value).expect("tables");
+        check_page(&html(&value, None).expect("a report"), 2);
+        markdown(&value, None).expect("tables");
         let both = [("a".to_string(), document("a.json")), ("b".to_string(), value)];
         let comparison = compare(&both, Options::default()).expect("comparable");
         check_page(&html_comparison(&comparison), 1);
@@ -164,7 +185,9 @@ fn odd_numbers_break_neither_plots_nor_tables() {
     let mut value = document("a.json");
     with_numbers(&mut value["devices"], -1.0);
     let both = [("a".to_string(), document("a.json")), ("b".to_string(), value.clone())];
-    for error in [html(&value).err(), markdown(&value).err(), compare(&both, Options::default()).err()] {
+    for error in
+        [html(&value, None).err(), markdown(&value, None).err(), compare(&both, Options::default()).err()]
+    {
         let message = error.expect("refused").to_string();
         assert!(message.contains("devices[0]") && message.contains("got -1"), "{message}");
     }
@@ -175,14 +198,14 @@ fn odd_numbers_break_neither_plots_nor_tables() {
     rows[1]["cpu_seconds"] = json!(1e-290);
     rows[1]["bytes"] = json!(1e-300);
     rows[2]["max_error"] = json!(1e308);
-    check_page(&html(&value).expect("a report"), 2);
+    check_page(&html(&value, None).expect("a report"), 2);
 }
 
 #[test]
 fn a_report_holds_its_document() {
     let mut value = document("a.json");
     value["devices"][0]["driver"] = json!("</script>\u{1b}[2J\u{202e}\u{ffff}\"]]>");
-    let page = html(&value).expect("a report");
+    let page = html(&value, None).expect("a report");
     check_page(&page, 2);
     assert_eq!(parse("page.html", &page).expect("the document"), value);
     let (page, _) = page.rsplit_once("\"rows\"").expect("rows of the document");
@@ -206,14 +229,14 @@ fn spreads_stand_beside_their_own_clock_and_with_points_of_suites() {
         row[name] = json!(x);
     }
     row["flags"] = json!(["outliers by CPU time"]);
-    let text = markdown(&value).expect("tables");
+    let text = markdown(&value, None).expect("tables");
     assert!(text.contains("| time | p10 to p90 | CPU time | CPU p10 to p90 | rate |"), "{text}");
     assert!(text.contains("| 100 ms | 50.0 – 400 ms | 200 ms | 190 – 210 ms | "), "{text}");
     assert!(text.contains("FLOP/CPU s | ") && text.contains("remarks on runs are by CPU time"), "{text}");
     assert!(text.contains("outliers by CPU time"), "{text}");
     // Points of one run have no spread, the others say how many runs theirs is of.
     assert!(text.contains("p10 to p90 of 12 runs") && text.contains("4.05 ms (3.97 – 4.17 ms)"), "{text}");
-    let page = html(&value).expect("a report");
+    let page = html(&value, None).expect("a report");
     check_page(&page, 2);
     let points = page.split("<h2>All points of suites</h2>").nth(1).expect("a table of points");
     assert!(
@@ -225,7 +248,7 @@ fn spreads_stand_beside_their_own_clock_and_with_points_of_suites() {
 #[test]
 fn markdown_tables_keep_their_columns() {
     for name in ["a.json", "b.json"] {
-        let text = markdown(&document(name)).expect("tables");
+        let text = markdown(&document(name), None).expect("tables");
         let mut columns = None;
         for line in text.lines() {
             let pipes = line.replace("\\|", "").matches('|').count();
@@ -402,7 +425,7 @@ fn the_command_writes_a_page_and_refuses_what_is_no_benchmark() {
         );
     }
     let report = folder.join("report.html");
-    std::fs::write(&report, html(&document("b.json")).expect("a report")).expect("the folder is ours");
+    std::fs::write(&report, html(&document("b.json"), None).expect("a report")).expect("the folder is ours");
     let output = bench_compare(&["a.json", report.to_str().expect("UTF-8"), "--json"]);
     let value: Value =
         serde_json::from_slice(&output.stdout).expect("a report is compared like its document");

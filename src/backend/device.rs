@@ -129,7 +129,13 @@ pub fn select(
     let backends: Vec<String> = backends.iter().map(|b| b.to_lowercase()).collect();
     for backend in &backends {
         if !BACKENDS.contains(&backend.as_str()) {
-            return Err(none(backend, format!("the backends are [{}]", BACKENDS.join(", "))));
+            let known = format!("one of [{}]", BACKENDS.join(", "));
+            return Err(Error::value(
+                "backend",
+                known,
+                backend,
+                "see `wgattn devices` for those that are here",
+            ));
         }
     }
     let kept = |place: &str| {
@@ -352,7 +358,7 @@ mod tests {
             (&[""], &[], "this names none; use auto"),
             (&["0", " "], &[], "this names none; use auto"),
             (&["all"], &["metal"], "no such adapter of metal"),
-            (&[], &["opencl"], "the backends are [vulkan"),
+            (&[], &["opencl"], "expected one of [vulkan"),
             (&[], &["cuda"], "reached through vulkan"),
         ] {
             let error = selected(asked, backends).expect_err("there is no such").to_string();

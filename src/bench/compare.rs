@@ -4,140 +4,25 @@
 //! A difference counts only beyond noise ([`judge`]); what ran in one document alone, failed, became less exact, or runs other WGSL than
 //! before is told as well. Processor seconds are compared where all devices of a group compute on the CPU, clock time otherwise.
 
+mod cells;
 mod json;
 mod text;
+mod verdict;
 
-use super::published::{Device, Document, Point, Row, Suite, Times, positive};
+pub(super) use text::remark;
+pub use verdict::{LEAST_CHANGE, LEAST_CPU_CHANGE, RULE, Spread, Verdict, judge};
+
+use super::published::{Device, Document, Row, positive};
 use crate::error::{Error, Result};
 use crate::numbers::grouped;
+use cells::{Entry, Key, cell, keyed};
 use serde_json::Value;
-
-/// How a difference is told from noise, for readers of reports.
-pub const RULE: &str = "A row, or a point of a suite, counts as slower or faster only if the intervals of both runs are apart and the medians differ by the least \
-    change: 5 %, or 15 % for processor seconds of devices that compute on the CPU, where two runs of one program differ as much. An \
-    interval reaches from p10 to p90 of the runs, and at least three deviations (1.4826 times the median absolute deviation, where known) to both \
-    sides of the median; fewer than five runs give none: such a row or point counts only if the medians differ by a factor of two, and is unclear otherwise.";
-
-/// Least change of a median that counts, where the device keeps its own time.
-pub const LEAST_CHANGE: f64 = 0.05;
-/// The same for processor seconds, which two runs of one program on a shared machine give within 15 %.
-pub const LEAST_CPU_CHANGE: f64 = 0.15;
-/// Runs from which p10 and p90 mean something.
-const LEAST_RUNS: f64 = 5.0;
-/// How far medians have to be apart to count where there are fewer.
-const FEW_RUNS_FACTOR: f64 = 2.0;
-/// Standard deviations that an interval reaches to both sides at least.
-const DEVIATIONS: f64 = 3.0;
-/// Standard deviations in a median absolute deviation, of normal noise.
-const OF_MAD: f64 = 1.4826;
-/// Errors below a tenth of the tolerance, or this where there is none, are rounding: they vary with the order of sums.
-const ROUNDING: f64 = 1e-6;
 
 /// What a comparison is to look for.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Options {
     /// Least change of a median that counts, as a share; [`LEAST_CHANGE`] or [`LEAST_CPU_CHANGE`] if not given.
     pub least: Option<f64>,
-}
-
-/// A time with the interval in which runs lie.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
-    /// The middle, above 0.
-    pub median: f64,
-    /// Lower and upper end, where enough runs tell it.
-    pub interval: Option<(f64, f64)>,
-}
-
-impl Spread {
-    /// Of the times of a row; `None` where there is no median.
-    pub fn of(times: Times, runs: Option<f64>) -> Option<Self> {
-        let median = positive(times.median)?;
-        let enough = runs.is_some_and(|n| n >= LEAST_RUNS);
-        let ends = times.p10.zip(times.p90);
-        let reach = times.mad.map(|mad| DEVIATIONS * OF_MAD * mad.abs());
-        let by_mad = reach.map(|reach| (median - reach, median + reach));
-        let interval = match (ends, by_mad) {
-            (Some((low, high)), Some((least, most))) => Some((low.min(least), high.max(most))),
-            (ends, by_mad) => ends.or(by_mad),
-        };
-        let interval = interval.map(|(low, high)| (low.min(median), high.max(median)));
-        Some(Self { median, interval: interval.filter(|_| enough) })
-    }
-}
-
-/// What became of a row against the first document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Verdict {
-    /// It is the first.
-    First,
-    /// Within noise.
-    Same,
-    /// Beyond noise.
-    Faster,
-    /// Beyond noise: a regression.
-    Slower,
-    /// Both ran, but too few runs tell the noise.
-    Unclear,
-    /// One of the two has no time to compare.
-    Unmeasured,
-    /// Failed here and not in the first: a regression.
-    Failed,
-    /// Its error is above its tolerance here and was not in the first: a regression.
-    Wrong,
-    /// Failed in the first and runs here.
-    Recovered,
-    /// Failed in both.
-    FailedInBoth,
-    /// Only in the first.
-    Missing,
-    /// Not in the first.
-    New,
-}
-
-impl Verdict {
-    /// Whether this is worse than the first beyond doubt.
-    pub fn is_regression(self) -> bool {
-        matches!(self, Self::Slower | Self::Failed | Self::Wrong)
-    }
-}
-
-impl std::fmt::Display for Verdict {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::First => "first",
-            Self::Same => "within noise",
-            Self::Faster => "faster",
-            Self::Slower => "slower",
-            Self::Unclear => "unclear",
-            Self::Unmeasured => "not measured",
-            Self::Failed => "fails now",
-            Self::Wrong => "wrong now",
-            Self::Recovered => "runs now",
-            Self::FailedInBoth => "fails in both",
-            Self::Missing => "not run",
-            Self::New => "only here",
-        })
-    }
-}
-
-/// Slower, faster, the same or unclear, by the [`RULE`]; `least` is the least change that counts, as a share.
-pub fn judge(first: Spread, other: Spread, least: f64) -> Verdict {
-    let ratio = other.median / first.median;
-    let (Some(a), Some(b)) = (first.interval, other.interval) else {
-        // Noise is unknown, but it is not that large.
-        return match ratio {
-            _ if ratio >= FEW_RUNS_FACTOR => Verdict::Slower,
-            _ if ratio <= 1.0 / FEW_RUNS_FACTOR => Verdict::Faster,
-            _ => Verdict::Unclear,
-        };
-    };
-    match () {
-        () if b.0 > a.1 && ratio >= 1.0 + least => Verdict::Slower,
-        () if b.1 < a.0 && ratio <= 1.0 / (1.0 + least) => Verdict::Faster,
-        () => Verdict::Same,
-    }
 }
 
 /// A device of a document.
@@ -238,95 +123,6 @@ impl Comparison {
         let cells = self.groups.iter().flat_map(|g| &g.lines).flat_map(|l| &l.cells);
         cells.filter(|c| c.verdict.is_regression()).count()
     }
-}
-
-/// What tells rows and points apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Key<'a> {
-    /// Kernel, or suite.
-    kernel: &'a str,
-    /// Case, or series.
-    case: &'a str,
-    variant: Option<&'a str>,
-    tuned: bool,
-    /// Bits of a point's size.
-    size: Option<u64>,
-    /// The how-manieth of these it is.
-    count: usize,
-}
-
-/// What is compared of a row or a point.
-#[derive(Clone, Copy, Debug)]
-struct Entry<'a> {
-    time: Times,
-    cpu: Times,
-    samples: Option<f64>,
-    max_error: Option<f64>,
-    tolerance: Option<f64>,
-    failure: Option<&'a String>,
-    /// What the size of a point counts.
-    unit: &'a str,
-}
-
-impl<'a> Entry<'a> {
-    fn of_row(row: &'a Row) -> Self {
-        Self {
-            time: row.time,
-            cpu: row.cpu,
-            samples: row.samples,
-            max_error: row.max_error,
-            tolerance: row.tolerance,
-            failure: row.failure.as_ref(),
-            unit: "",
-        }
-    }
-
-    fn of_point(suite: &'a Suite, point: &'a Point) -> Self {
-        Self {
-            time: point.times(false),
-            cpu: point.times(true),
-            samples: point.samples,
-            max_error: point.max_error,
-            tolerance: None,
-            failure: point.failure.as_ref(),
-            unit: &suite.x,
-        }
-    }
-
-    /// Whether the error is above the tolerance. A point with such an error failed.
-    fn is_wrong(&self) -> bool {
-        matches!((self.max_error, self.tolerance), (Some(error), Some(tolerance)) if error > tolerance)
-    }
-}
-
-fn keyed(device: &Device) -> Vec<(Key<'_>, Entry<'_>)> {
-    let of_rows = device.rows.iter().map(|row| {
-        let key = Key {
-            kernel: &row.kernel,
-            case: &row.case,
-            variant: row.asked_variant.as_deref(),
-            tuned: row.tuned,
-            size: None,
-            count: 0,
-        };
-        (key, Entry::of_row(row))
-    });
-    let points = device.suites.iter().flat_map(|suite| {
-        let points = suite.series.iter().flat_map(|series| series.points.iter().map(move |p| (series, p)));
-        // What was not run is as good as not there.
-        points.filter(|(_, point)| point.skipped.is_none()).filter_map(move |(series, point)| {
-            let (kernel, case, size) = (suite.name.as_str(), series.name.as_str(), Some(point.x?.to_bits()));
-            let key = Key { kernel, case, variant: None, tuned: false, size, count: 0 };
-            Some((key, Entry::of_point(suite, point)))
-        })
-    });
-    let mut seen = std::collections::HashMap::new();
-    let numbered = of_rows.chain(points).map(|(key, entry)| {
-        let count = seen.entry(key).or_insert(0_usize);
-        *count += 1;
-        (Key { count: *count - 1, ..key }, entry)
-    });
-    numbered.collect()
 }
 
 /// Documents side by side. Two or more: every device of the first with its counterpart in the others. One: its devices with each
@@ -584,100 +380,10 @@ impl Line {
     }
 }
 
-fn cell(first: Option<&Entry<'_>>, other: Option<&Entry<'_>>, by_cpu: bool, least: f64) -> Cell {
-    // Processor seconds of one and clock time of the other are never compared.
-    let both_by_cpu = by_cpu && [first, other].iter().flatten().all(|row| row.cpu.median.is_some());
-    let time_of = |row: &Entry<'_>| {
-        let times = if both_by_cpu { row.cpu } else { row.time };
-        Spread::of(times, row.samples).filter(|_| row.failure.is_none())
-    };
-    let time = other.and_then(time_of);
-    let mut cell = Cell {
-        verdict: Verdict::Missing,
-        time,
-        ratio: None,
-        max_error: other.and_then(|row| row.max_error),
-        wrong: other.is_some_and(Entry::is_wrong),
-        error_grew: false,
-        kernel_changed: false,
-        failure: other.and_then(|row| row.failure.cloned()),
-    };
-    let Some(row) = other else { return cell };
-    let Some(first) = first else {
-        cell.verdict = Verdict::New;
-        return cell;
-    };
-    let before = time_of(first);
-    cell.ratio = positive(before.zip(time).map(|(a, b)| b.median / a.median));
-    cell.error_grew = grew(first.max_error, row);
-    cell.verdict = match (first.failure.is_some(), row.failure.is_some(), before, time) {
-        (true, true, ..) => Verdict::FailedInBoth,
-        (false, true, ..) => Verdict::Failed,
-        _ if row.is_wrong() && !first.is_wrong() => Verdict::Wrong,
-        (true, false, ..) => Verdict::Recovered,
-        (_, _, Some(a), Some(b)) if cell.ratio.is_some() => judge(a, b, least),
-        _ => Verdict::Unmeasured,
-    };
-    cell
-}
-
-/// Whether an error is more than twice what it was, and more than rounding.
-fn grew(before: Option<f64>, row: &Entry<'_>) -> bool {
-    let floor = row.tolerance.map_or(ROUNDING, |t| 0.1 * t);
-    matches!((before, row.max_error), (Some(a), Some(b)) if b > 2.0 * a && b > floor)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
-
-    fn times(median: f64, p10: f64, p90: f64, mad: f64) -> Times {
-        Times { median: Some(median), p10: Some(p10), p90: Some(p90), mad: Some(mad) }
-    }
-
-    fn spread(median: f64, p10: f64, p90: f64) -> Spread {
-        Spread::of(times(median, p10, p90, 0.0), Some(10.0)).expect("a median")
-    }
-
-    #[test]
-    fn half_again_as_slow_with_tight_intervals_is_a_regression() {
-        let (a, b) = (spread(1.0, 0.99, 1.01), spread(1.5, 1.48, 1.52));
-        assert_eq!(judge(a, b, LEAST_CHANGE), Verdict::Slower);
-        assert_eq!(judge(a, b, LEAST_CPU_CHANGE), Verdict::Slower);
-        assert_eq!(judge(b, a, LEAST_CHANGE), Verdict::Faster);
-    }
-
-    #[test]
-    fn overlapping_intervals_are_noise_however_far_the_medians() {
-        let (a, b) = (spread(1.0, 0.9, 1.6), spread(1.5, 1.55, 3.0));
-        assert_eq!(judge(a, b, LEAST_CHANGE), Verdict::Same);
-        // A wide deviation widens what narrow ends would tell.
-        let loose = Spread::of(times(1.5, 1.49, 1.51, 0.12), Some(10.0)).expect("a median");
-        assert_eq!(judge(spread(1.0, 0.99, 1.01), loose, LEAST_CHANGE), Verdict::Same);
-    }
-
-    #[test]
-    fn small_changes_are_not_marked_though_intervals_are_apart() {
-        let (a, b) = (spread(1.0, 0.999, 1.001), spread(1.04, 1.039, 1.041));
-        assert_eq!(judge(a, b, LEAST_CHANGE), Verdict::Same);
-        assert_eq!(judge(a, b, 0.03), Verdict::Slower);
-    }
-
-    #[test]
-    fn too_few_runs_and_no_spread_are_unclear() {
-        let few = Spread::of(times(1.0, 1.0, 1.0, 0.0), Some(4.0)).expect("a median");
-        assert_eq!(judge(few, spread(1.9, 1.9, 1.9), LEAST_CHANGE), Verdict::Unclear);
-        assert_eq!(
-            judge(few, spread(9.0, 9.0, 9.0), LEAST_CHANGE),
-            Verdict::Slower,
-            "no noise is a factor of 2"
-        );
-        assert_eq!(judge(few, spread(0.1, 0.1, 0.1), LEAST_CHANGE), Verdict::Faster);
-        let bare = Spread::of(Times { median: Some(1.0), ..Times::default() }, Some(10.0)).expect("a median");
-        assert_eq!(bare.interval, None);
-        assert_eq!(Spread::of(Times { median: Some(0.0), ..Times::default() }, Some(10.0)), None, "no time");
-    }
 
     fn device(name: &str, backend: &str, bus: Option<&str>) -> Value {
         json!({ "name": name, "backend": backend, "type": "discrete", "bus": bus, "rows": [] })

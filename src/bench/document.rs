@@ -3,6 +3,7 @@
 //! Times are in seconds, sizes in bytes. Every name is always there; what could not be measured is null. `complete` is false while a
 //! run still writes it, so an interrupted run leaves a document that says so.
 
+use super::compare::Comparison;
 use super::peaks::Peaks;
 use super::plan::hashes;
 use super::published::Suite;
@@ -80,6 +81,8 @@ pub struct Document {
     pub devices: Vec<Device>,
     /// Devices that were asked for and could not be opened, each with the reason.
     pub left_out: Vec<(String, String)>,
+    /// This run beside an earlier one, if that was asked for and the run has ended.
+    pub baseline: Option<Comparison>,
 }
 
 impl Device {
@@ -126,6 +129,7 @@ impl Document {
             system: System::here(),
             devices: Vec::new(),
             left_out: Vec::new(),
+            baseline: None,
         }
     }
 
@@ -160,6 +164,7 @@ impl Document {
             "system": self.system.json(),
             "kernels": hashes(),
             "devices": self.devices.iter().map(Device::json).collect::<Vec<_>>(),
+            "baseline": self.baseline.as_ref().map(Comparison::json),
         })
     }
 

@@ -12,6 +12,7 @@ mod system;
 pub use comparison::html_comparison;
 pub(super) use system::{ROOFS, counts, mean_share};
 
+use super::compare::Comparison;
 use super::published::{DATA_FROM, DATA_TO, Device, Document};
 use super::units::{LONGEST, NONE, shortened};
 use crate::error::Result;
@@ -22,10 +23,10 @@ use serde_json::Value;
 const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");
 
-/// The report of a benchmark document, a whole HTML file.
+/// The report of a benchmark document, a whole HTML file; with its comparison with an earlier run, if there is one.
 ///
 /// Errors: [`Error::Value`](crate::Error::Value) for what is no benchmark document of a version that is known here.
-pub fn html(document: &Value) -> Result<String> {
+pub fn html(document: &Value, baseline: Option<&Comparison>) -> Result<String> {
     let data = embedded(document);
     let document = Document::read("benchmark document", document)?;
     let names: Vec<&str> = document.devices.iter().map(|d| d.name.as_str()).collect();
@@ -35,6 +36,7 @@ pub fn html(document: &Value) -> Result<String> {
     };
     let mut body = system::head(&title, &document);
     body += &system::cards(&document);
+    body += &baseline.map_or_else(String::new, comparison::section);
     body += &figures(&document);
     body += &rows::side_by_side(&document);
     body += &rows::table(&document);

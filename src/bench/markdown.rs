@@ -1,21 +1,23 @@
 //! The report of a benchmark as Markdown tables, for an issue or a README.
 
+use super::compare::{Comparison, Group, Line, RULE, remark};
 use super::html::{ROOFS, counts, mean_share};
 use super::published::{Device, Document, Point, Row, Suite, Times};
 use super::suites;
+use super::system::short_commit;
 use super::units::{
-    LONGEST, between, error, memory, moment, or_dash, prefixed, score, share, shortened, time, with_ends,
-    work_rate,
+    LONGEST, between, error, memory, moment, or_dash, prefixed, ratio, score, share, shortened, time,
+    with_ends, work_rate,
 };
 use crate::error::Result;
 use crate::numbers::grouped;
 use crate::words::counted;
 use serde_json::Value;
 
-/// Devices, what they can do, all rows and all suites, failures included.
+/// Devices, what they can do, all rows and all suites, failures included; then the comparison with an earlier run, if there is one.
 ///
 /// Errors: [`Error::Value`](crate::Error::Value) for what is no benchmark document of a version that is known here.
-pub fn markdown(document: &Value) -> Result<String> {
+pub fn markdown(document: &Value, baseline: Option<&Comparison>) -> Result<String> {
     let document = Document::read("benchmark document", document)?;
     let mut parts = vec![head(&document), devices(&document.devices), peaks(&document.devices)];
     let several = document.devices.len() > 1;
@@ -23,8 +25,46 @@ pub fn markdown(document: &Value) -> Result<String> {
         parts.push(rows(device, several));
         parts.extend(device.suites.iter().map(|of| suite(device, of, several)));
     }
+    parts.extend(baseline.iter().flat_map(|comparison| beside(comparison)));
     parts.retain(|part| !part.is_empty());
     Ok(parts.join("\n\n") + "\n")
+}
+
+/// A run beside its baseline: a table per device, and by which rule.
+fn beside(comparison: &Comparison) -> Vec<String> {
+    let found = match comparison.regressions() {
+        0 => "No regression beyond noise.".into(),
+        n => format!("**{} beyond noise.**", counted(n, "regression", "regressions")),
+    };
+    let notes: String = comparison.notes.iter().map(|note| format!("\n* {}", plain(note))).collect();
+    let gap = if notes.is_empty() { "" } else { "\n" };
+    let head = format!("### Beside the baseline\n\n{found}{gap}{notes}");
+    std::iter::once(head).chain(comparison.groups.iter().map(group)).chain([plain(RULE)]).collect()
+}
+
+fn group(group: &Group) -> String {
+    let mut head = vec!["row".to_string()];
+    for (at, column) in group.columns.iter().enumerate() {
+        head.push(column.label.clone());
+        if at > 0 {
+            head.extend(["ratio".to_string(), "verdict".to_string()]);
+        }
+    }
+    let line = |line: &Line| {
+        let mut cells = vec![line.name()];
+        for (at, cell) in line.cells.iter().enumerate() {
+            cells.push(time(cell.time.map(|t| t.median)));
+            if at > 0 {
+                cells.extend([ratio(cell.ratio), remark(cell)]);
+            }
+        }
+        cells
+    };
+    let body: Vec<Vec<String>> = group.lines.iter().map(line).collect();
+    let by = if group.by_cpu { "CPU seconds" } else { "Time" };
+    let device = group.columns.first().map_or("", |c| c.device.name.as_str());
+    let about = format!("{by} on {}", shortened(device, LONGEST));
+    format!("{}:\n\n{}", plain(&about), table(&head, 1, &body))
 }
 
 /// Text that stays inside its cell and is taken for nothing else than text.
@@ -67,10 +107,7 @@ fn head(document: &Document) -> String {
     let memory = system.memory_bytes.map(memory);
     let machine: Vec<String> =
         [system.cpu.clone(), cores, memory, system.os.clone()].into_iter().flatten().collect();
-    let commit = document
-        .commit
-        .as_ref()
-        .map_or_else(String::new, |c| format!(" ({})", c.chars().take(12).collect::<String>()));
+    let commit = document.commit.as_ref().map_or_else(String::new, |c| format!(" ({})", short_commit(c)));
     let cut = if document.complete { "" } else { " **The run was cut short: rows are missing.**" };
     let left_out: String =
         document.left_out.iter().map(|device| format!(" **Left out: {}.**", plain(device))).collect();

@@ -5,6 +5,7 @@ use super::measure::{Measured, Words};
 use super::peaks::{Bound, Ladder, Peak, Peaks, Rung};
 use super::stats::{Summary, rate};
 use super::units::{memory, prefixed, share, spread};
+use crate::kernel::Cost;
 use crate::numbers::seconds;
 use serde_json::{Value, json};
 
@@ -191,6 +192,12 @@ impl Measured {
         peaks.bound(self.steps.as_ref()?, self.cpu_seconds.is_some())
     }
 
+    /// Operations and bytes of one run. The reference has none: it computes the same result by ways of its own, such as an exact inverse
+    /// in place of an iteration.
+    pub fn counted(&self) -> Option<Cost> {
+        self.steps.as_ref().map(|_| self.cost)
+    }
+
     /// The part of a bound that was reached.
     pub fn share(&self, bound: Bound) -> Option<f64> {
         rate(bound.seconds, self.time().median)
@@ -218,7 +225,8 @@ impl Row {
         let time = m.map(|m| m.seconds).filter(Summary::is_measurable);
         let cpu = m.and_then(|m| m.cpu_seconds).filter(Summary::is_measurable);
         let of = |s: Option<Summary>, part: fn(&Summary) -> f64| s.as_ref().map(part);
-        let rates = |work: fn(&Measured) -> f64| m.zip(time).and_then(|(m, t)| rate(work(m), t.median));
+        let cost = m.and_then(Measured::counted);
+        let rates = |work: fn(&Cost) -> f64| cost.zip(time).and_then(|(c, t)| rate(work(&c), t.median));
         let bound = m.and_then(|m| m.bound(peaks));
         let found = m.and_then(|m| m.found);
         json!({
@@ -241,12 +249,12 @@ impl Row {
             "compile_seconds": m.map(|m| m.compile_seconds),
             "encode_seconds": m.and_then(|m| m.encode_seconds),
             "first_run_seconds": m.map(|m| m.first_seconds),
-            "flop": m.map(|m| m.cost.flop),
-            "bytes": m.map(|m| m.cost.bytes),
-            "exp": m.map(|m| m.cost.exp),
-            "flop_per_second": rates(|m| m.cost.flop),
-            "bytes_per_second": rates(|m| m.cost.bytes),
-            "exp_per_second": rates(|m| m.cost.exp),
+            "flop": cost.map(|c| c.flop),
+            "bytes": cost.map(|c| c.bytes),
+            "exp": cost.map(|c| c.exp),
+            "flop_per_second": rates(|c| c.flop),
+            "bytes_per_second": rates(|c| c.bytes),
+            "exp_per_second": rates(|c| c.exp),
             "bound_seconds": bound.map(|b| b.seconds),
             "bound_by": bound.map(|b| b.limit.to_string()),
             "share_of_bound": m.zip(bound).and_then(|(m, b)| m.share(b)),
@@ -277,11 +285,11 @@ impl Row {
         parts.extend(cpu.map(|s| format!("{} {}", of_runs(s), Clock::Cpu)));
         // By the time that the share goes by too, so that both tell the same.
         let per = if m.judged_by() == Clock::Cpu { "CPU s" } else { "s" };
-        let work = [(m.cost.flop, "FLOP"), (m.cost.exp, "exp"), (m.cost.bytes, "B")];
+        let work = m.counted().map(|c| [(c.flop, "FLOP"), (c.exp, "exp"), (c.bytes, "B")]);
         let speed = |(work, unit): (f64, &str)| {
             Some(prefixed(rate(work, m.time().median)?, &format!("{unit}/{per}")))
         };
-        parts.extend(work.into_iter().filter_map(speed));
+        parts.extend(work.into_iter().flatten().filter_map(speed));
         if let Some((bound, reached)) = m.bound(peaks).and_then(|b| Some((b, m.share(b)?))) {
             parts.push(format!("{} of the bound by {}", share(Some(reached)), bound.limit));
         }

@@ -73,9 +73,20 @@ impl System {
     }
 }
 
-/// The commit that was built, where whoever built it said so in `WGATTN_COMMIT`.
-pub(super) fn commit() -> Option<&'static str> {
-    option_env!("WGATTN_COMMIT").filter(|c| c.len() == 40 && c.bytes().all(|b| b.is_ascii_hexdigit()))
+/// The commit that was built, with `-dirty` after it where files differed from it; `None` in debug builds and where nobody knew (see
+/// `build.rs`).
+pub(crate) fn commit() -> Option<&'static str> {
+    let is_hash = |c: &str| c.len() == 40 && c.bytes().all(|b| b.is_ascii_hexdigit());
+    option_env!("WGATTN_COMMIT").filter(|c| is_hash(c.strip_suffix(DIRTY).unwrap_or(c)))
+}
+
+/// What stands behind a commit where the source differed from it.
+const DIRTY: &str = "-dirty";
+
+/// The first letters of a commit, which tell it from others.
+pub(super) fn short_commit(commit: &str) -> String {
+    let changed = if commit.ends_with(DIRTY) { DIRTY } else { "" };
+    commit.trim_end_matches(DIRTY).chars().take(12).collect::<String>() + changed
 }
 
 /// A moment as `2026-11-30T12:00:00Z`.
@@ -107,6 +118,13 @@ mod tests {
         assert_eq!(at(1_796_042_096), "2026-11-30T12:34:56Z");
         assert_eq!(at(4_107_542_399), "2100-02-28T23:59:59Z");
         assert_eq!(at(4_107_542_400), "2100-03-01T00:00:00Z");
+    }
+
+    #[test]
+    fn a_short_commit_keeps_its_mark() {
+        let whole = "0123456789abcdef0123456789abcdef01234567";
+        assert_eq!(short_commit(whole), "0123456789ab");
+        assert_eq!(short_commit(&format!("{whole}-dirty")), "0123456789ab-dirty");
     }
 
     #[test]

@@ -92,7 +92,7 @@ pub(super) struct Args {
     #[arg(long, value_parser = parse_milliseconds, value_name = "MS")]
     max_dispatch_ms: Option<f64>,
     /// Token counts of `scaling` (4096 to 262144 if not given), of `masked` (256 to 65536) and of `position` (1024 to 65536)
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     tokens: Vec<u32>,
     /// Print JSON
     #[arg(long)]
@@ -101,7 +101,7 @@ pub(super) struct Args {
     /// beginning and anew after every row; may be given several times
     #[arg(long, value_name = "FILE")]
     export: Vec<PathBuf>,
-    /// What an earlier run exported as .json or .html: this one is put beside it afterwards
+    /// What an earlier run exported as .json or .html: this one is put beside it afterwards, in .json, .html and .md exports too
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
 }

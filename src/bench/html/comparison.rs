@@ -1,10 +1,12 @@
-//! A comparison of benchmarks as an HTML file: ratios to the first as a plot with the noise of both runs, and all rows as a table.
+//! A comparison of benchmarks as an HTML file, or as a section of a report: ratios to the first as a plot with the noise of both runs, and
+//! all rows as a table.
 
 use super::rows::{FILTER, heading};
 use super::svg::{Anchor, Axis, Frame, Log, SERIES, Svg, width_of};
 use super::{badge, escaped, fact, number_cell, page};
 use crate::bench::compare::{Cell, Column, Comparison, Group, Line, RULE, Verdict};
 use crate::bench::published::positive;
+use crate::bench::system::short_commit;
 use crate::bench::units::{LONGEST, between, error, moment, ratio, score, shortened, time};
 use crate::words::counted;
 use std::fmt::Write as _;
@@ -13,7 +15,27 @@ use std::fmt::Write as _;
 pub fn html_comparison(comparison: &Comparison) -> String {
     let title = "Benchmarks side by side";
     let mut body = format!("<h1>{title}</h1>\n");
-    body += &match comparison.regressions() {
+    body += &findings(comparison);
+    for group in &comparison.groups {
+        body += &of_group(group, "h2");
+    }
+    let _ = writeln!(body, "<h2>How differences are told from noise</h2>\n<p>{}</p>", escaped(RULE));
+    page(title, &body)
+}
+
+/// A run beside its baseline, as a section of its report.
+pub(super) fn section(comparison: &Comparison) -> String {
+    let mut body = "<h2>Beside the baseline</h2>\n".to_string() + &findings(comparison);
+    for group in &comparison.groups {
+        body += &of_group(group, "h3");
+    }
+    let _ = writeln!(body, "<p>{}</p>", escaped(RULE));
+    body
+}
+
+/// Whether anything became worse, and what else is to be known.
+fn findings(comparison: &Comparison) -> String {
+    let mut body = match comparison.regressions() {
         0 => format!("<p>{}</p>\n", badge("good", "no regression beyond noise")),
         n => format!(
             "<p>{}</p>\n",
@@ -23,16 +45,13 @@ pub fn html_comparison(comparison: &Comparison) -> String {
     for note in &comparison.notes {
         let _ = writeln!(body, "<p class=\"alert\">{}</p>", escaped(note));
     }
-    for group in &comparison.groups {
-        body += &of_group(group);
-    }
-    let _ = writeln!(body, "<h2>How differences are told from noise</h2>\n<p>{}</p>", escaped(RULE));
-    page(title, &body)
+    body
 }
 
-fn of_group(group: &Group) -> String {
+fn of_group(group: &Group, heading: &str) -> String {
     let first = group.columns.first().map_or("", |c| c.device.name.as_str());
-    let mut text = format!("<h2>{}</h2>\n<div class=\"cards\">\n", escaped(&shortened(first, LONGEST)));
+    let name = escaped(&shortened(first, LONGEST));
+    let mut text = format!("<{heading}>{name}</{heading}>\n<div class=\"cards\">\n");
     for (at, column) in group.columns.iter().enumerate() {
         let count = |verdict| group.lines.iter().filter(|l| l.cells[at].verdict == verdict).count();
         let mut badges = badge("", &column.device.backend) + &badge("", &column.device.kind);
@@ -64,7 +83,7 @@ fn of_group(group: &Group) -> String {
             escaped(&shortened(&column.device.name, LONGEST)),
             escaped(&shortened(column.device.driver.as_deref().unwrap_or("driver unknown"), LONGEST)),
             escaped(program),
-            escaped(&commit.chars().take(12).collect::<String>()),
+            escaped(&short_commit(commit)),
             escaped(&moment(date))
         );
     }

@@ -2,6 +2,7 @@
 
 use super::{badge, device_name, escaped, fact, number_cell};
 use crate::bench::published::{Device, Document, Roof, positive};
+use crate::bench::system::short_commit;
 use crate::bench::units::{LONGEST, NONE, memory, moment, or_dash, prefixed, score, share, shortened, time};
 use crate::words::counted;
 use std::fmt::Write as _;
@@ -15,10 +16,7 @@ pub(super) fn head(title: &str, document: &Document) -> String {
         .into_iter()
         .flatten()
         .collect();
-    let commit = document
-        .commit
-        .as_ref()
-        .map_or_else(String::new, |c| format!(" ({})", c.chars().take(12).collect::<String>()));
+    let commit = document.commit.as_ref().map_or_else(String::new, |c| format!(" ({})", short_commit(c)));
     let mut text = format!(
         "<h1>{}</h1>\n<p class=\"sub\">wgattn {}{} · {} · {}</p>\n",
         escaped(title),

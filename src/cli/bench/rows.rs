@@ -56,8 +56,8 @@ impl Export {
         let text = match self.format {
             Format::Json => serde_json::to_string_pretty(&document.json())? + "\n",
             Format::Csv => document.csv(),
-            Format::Html => bench::html(&document.json())?,
-            Format::Markdown => bench::markdown(&document.json())?,
+            Format::Html => bench::html(&document.json(), document.baseline.as_ref())?,
+            Format::Markdown => bench::markdown(&document.json(), document.baseline.as_ref())?,
         };
         write_whole(&self.path, |mut file| file.write_all(text.as_bytes()))
             .map_err(|e| unwritten(&self.path, &e))
@@ -313,11 +313,19 @@ pub(super) fn run(args: &Args) -> Outcome {
     let mut printer = Printer { json: args.json, exports, failed: None };
     let all_variants = args.variant.as_deref() == Some("all");
     let document = Document::begun(settings);
-    let (document, missing) = bench::run(document, &mut candidates, &jobs, all_variants, &mut printer);
+    let (mut document, missing) = bench::run(document, &mut candidates, &jobs, all_variants, &mut printer);
+    let compared = match (&args.baseline, baseline) {
+        (Some(file), Some(baseline)) => {
+            let name = file.display().to_string();
+            let compared = against_baseline(&name, &baseline, &document.json(), Options::default());
+            compared.map(|comparison| document.baseline = Some(comparison))
+        }
+        _ => Ok(()),
+    };
+    // What was measured is written whether or not it can be compared.
     let outcome = finish(args, &document, printer, &missing);
-    if let (Some(file), Some(baseline)) = (&args.baseline, baseline) {
-        let name = file.display().to_string();
-        let comparison = against_baseline(&name, &baseline, &document.json(), Options::default())?;
+    compared?;
+    if let Some(comparison) = &document.baseline {
         // The document alone goes to stdout where JSON is asked for.
         match args.json {
             true => notice(comparison.text()),

@@ -527,10 +527,10 @@ pub(crate) fn is_suitable(variant: &Variant, step: &Step, caps: &Caps) -> bool {
     (variant.suits)(&step.dims, &step.params, caps) && variant.subgroup_lanes <= caps.subgroup_lanes
 }
 
-/// About how many operations a step does.
+/// About how many operations a step does, the words that it moves counted as what could be computed meanwhile.
 fn work_of(step: &Step) -> f64 {
     let cost = (step.kernel.cost)(&step.dims, &step.params);
-    cost.flop + run::EXP_WORK * cost.exp
+    cost.flop + run::EXP_WORK * cost.exp + run::WORD_WORK * cost.bytes / 4.0
 }
 
 /// Whether a list such as `matmul/plain,kernel_matrix/tile64` lets a kernel use a variant; kernels it does not name are

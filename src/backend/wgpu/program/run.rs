@@ -12,6 +12,9 @@ const LEAST_WORK: f64 = 4e6;
 /// What an exponential counts, in operations.
 pub(super) const EXP_WORK: f64 = 8.0;
 
+/// What a word counts that moves between memory and the processor, in operations: 30 to 60 on the devices measured.
+pub(super) const WORD_WORK: f64 = 32.0;
+
 /// Time that a submission of a watched run should stay under: a frame of the host's window passes between two of them.
 const PART: std::time::Duration = std::time::Duration::from_millis(20);
 

@@ -192,10 +192,10 @@ impl Measured {
         peaks.bound(self.steps.as_ref()?, self.cpu_seconds.is_some())
     }
 
-    /// Operations and bytes of one run. The reference has none: it computes the same result by ways of its own, such as an exact inverse
-    /// in place of an iteration.
-    pub fn counted(&self) -> Option<Cost> {
-        self.steps.as_ref().map(|_| self.cost)
+    /// Operations of one run. Nothing is known of those of the reference: it computes the same result by ways of its own, such as an exact
+    /// inverse in place of an iteration.
+    fn counted(&self, work: fn(&Cost) -> f64) -> Option<f64> {
+        self.steps.as_ref().map(|_| work(&self.cost))
     }
 
     /// The part of a bound that was reached.
@@ -225,8 +225,10 @@ impl Row {
         let time = m.map(|m| m.seconds).filter(Summary::is_measurable);
         let cpu = m.and_then(|m| m.cpu_seconds).filter(Summary::is_measurable);
         let of = |s: Option<Summary>, part: fn(&Summary) -> f64| s.as_ref().map(part);
-        let cost = m.and_then(Measured::counted);
-        let rates = |work: fn(&Cost) -> f64| cost.zip(time).and_then(|(c, t)| rate(work(&c), t.median));
+        let counted = |work: fn(&Cost) -> f64| m.and_then(|m| m.counted(work));
+        let rates =
+            |work: fn(&Cost) -> f64| counted(work).zip(time).and_then(|(work, t)| rate(work, t.median));
+        let (flop, exp): (fn(&Cost) -> f64, fn(&Cost) -> f64) = (|c| c.flop, |c| c.exp);
         let bound = m.and_then(|m| m.bound(peaks));
         let found = m.and_then(|m| m.found);
         json!({
@@ -249,12 +251,12 @@ impl Row {
             "compile_seconds": m.map(|m| m.compile_seconds),
             "encode_seconds": m.and_then(|m| m.encode_seconds),
             "first_run_seconds": m.map(|m| m.first_seconds),
-            "flop": cost.map(|c| c.flop),
-            "bytes": cost.map(|c| c.bytes),
-            "exp": cost.map(|c| c.exp),
-            "flop_per_second": rates(|c| c.flop),
-            "bytes_per_second": rates(|c| c.bytes),
-            "exp_per_second": rates(|c| c.exp),
+            "flop": counted(flop),
+            "bytes": m.map(|m| m.cost.bytes),
+            "exp": counted(exp),
+            "flop_per_second": rates(flop),
+            "bytes_per_second": m.zip(time).and_then(|(m, t)| rate(m.cost.bytes, t.median)),
+            "exp_per_second": rates(exp),
             "bound_seconds": bound.map(|b| b.seconds),
             "bound_by": bound.map(|b| b.limit.to_string()),
             "share_of_bound": m.zip(bound).and_then(|(m, b)| m.share(b)),
@@ -285,11 +287,12 @@ impl Row {
         parts.extend(cpu.map(|s| format!("{} {}", of_runs(s), Clock::Cpu)));
         // By the time that the share goes by too, so that both tell the same.
         let per = if m.judged_by() == Clock::Cpu { "CPU s" } else { "s" };
-        let work = m.counted().map(|c| [(c.flop, "FLOP"), (c.exp, "exp"), (c.bytes, "B")]);
-        let speed = |(work, unit): (f64, &str)| {
-            Some(prefixed(rate(work, m.time().median)?, &format!("{unit}/{per}")))
+        let work =
+            [(m.counted(|c| c.flop), "FLOP"), (m.counted(|c| c.exp), "exp"), (Some(m.cost.bytes), "B")];
+        let speed = |(work, unit): (Option<f64>, &str)| {
+            Some(prefixed(rate(work?, m.time().median)?, &format!("{unit}/{per}")))
         };
-        parts.extend(work.into_iter().flatten().filter_map(speed));
+        parts.extend(work.into_iter().filter_map(speed));
         if let Some((bound, reached)) = m.bound(peaks).and_then(|b| Some((b, m.share(b)?))) {
             parts.push(format!("{} of the bound by {}", share(Some(reached)), bound.limit));
         }

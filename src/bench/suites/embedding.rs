@@ -69,7 +69,8 @@ fn measure(backend: &dyn Backend, tokens: u32, options: Options) -> Result<Vec<P
     let mut numbers = counts(program);
     numbers.extend([("staging_bytes", memory.staging as f64), ("transient_bytes", memory.transient as f64)]);
     let part = |kernels: Option<f64>, whole: Option<f64>| Some(kernels? / whole?);
-    let by_clock = part(of_kernels.y, submission.y);
+    // From submitting to the end of the last dispatch: encoding goes before.
+    let by_clock = part(of_kernels.y, submission.y.map(|whole| whole - encode));
     let judged = if cpu { part(of_kernels.cpu, submission.cpu) } else { by_clock };
     numbers.extend(judged.map(|share| (KERNEL_SHARE, share)));
     numbers.extend(by_clock.filter(|_| cpu).map(|share| ("kernel_clock_share", share)));

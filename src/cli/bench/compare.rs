@@ -69,13 +69,13 @@ fn labels(files: &[PathBuf]) -> Vec<String> {
 /// Runs the subcommand.
 pub(super) fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.html {
+        args.files.iter().try_for_each(|file| keep_input(file, path))?;
         if !path.extension().is_some_and(|suffix| suffix.eq_ignore_ascii_case("html")) {
             return Err(Failure(format!(
                 "--html {}: expected a name that ends in .html; rename it",
                 path.display()
             )));
         }
-        args.files.iter().try_for_each(|file| keep_input(file, path))?;
         check_target(path).map_err(|e| unwritten(path, &e))?;
     }
     let values: Vec<Value> = args.files.iter().map(|f| load(f)).collect::<Result<_, _>>()?;

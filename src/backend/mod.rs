@@ -184,6 +184,11 @@ pub trait Backend: Debug + Send + Sync {
     /// Errors: a graph that does not schedule, a slice that does not fit, a shader the driver refuses, a lost device.
     fn compile(&self, graph: &Graph) -> Result<Box<dyn Program>>;
 
+    /// What it knows of itself beyond its name: nothing where its adapter tells that ([`Opened::facts`](device::Opened::facts)).
+    fn facts(&self) -> device::Facts {
+        device::Facts::default()
+    }
+
     /// What it offers to kernels; `None` where kernels have no variants.
     fn device_caps(&self) -> Option<&Caps> {
         None

@@ -189,6 +189,12 @@ pub trait Backend: Debug + Send + Sync {
         device::Facts::default()
     }
 
+    /// Whether products are rounded to less than f32 because somebody asked for that by name: errors above a kernel's tolerance are then
+    /// what was asked for.
+    fn rounds_products(&self) -> bool {
+        false
+    }
+
     /// What it offers to kernels; `None` where kernels have no variants.
     fn device_caps(&self) -> Option<&Caps> {
         None

@@ -176,7 +176,8 @@ pub fn measure_with<E: std::borrow::Borrow<Expected>>(
         Ready::make(backend, &graph, &inputs, options)?;
     let expected = expected(concrete)?;
     let found = expected.borrow().compare(concrete.spec, program.as_mut(), &tensors)?;
-    if let Some(found) = found.filter(|f| !f.is_right()) {
+    let expected_error = |f: &Found| backend.rounds_products() && f.error.is_finite();
+    if let Some(found) = found.filter(|f| !f.is_right() && !expected_error(f)) {
         return Err(wrong(concrete.spec.name, found));
     }
     let cost = (concrete.spec.cost)(&concrete.dims, &concrete.params);

@@ -34,6 +34,11 @@ impl Precision {
         }
     }
 
+    /// What a word for a card ends with.
+    pub(super) fn suffix(self) -> String {
+        if self == Self::F32 { String::new() } else { format!(":{}", self.word()) }
+    }
+
     /// The oldest architecture whose tensor cores have it; 0 where all do.
     pub(super) fn oldest(self) -> i32 {
         if self == Self::F32 { 0 } else { 80 }

@@ -12,6 +12,7 @@ use crate::backend::device::{CardFacts, Facts};
 use crate::backend::{Backend, DeviceInfo, DeviceKind, Program};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Lowering, Step};
+use crate::words::counted;
 use device::{Block, Card, Device, Function};
 use library::{Blas, Prepared};
 use std::collections::HashMap;
@@ -99,7 +100,10 @@ impl CudaBackend {
     ///
     /// Errors: [`Error::NoDevice`] with what is missing, also where the card or the environment do not allow that precision.
     pub fn open(ordinal: usize, precision: Precision) -> Result<Self> {
-        let none = |reason: String| Error::NoDevice { asked: format!("cuda:{ordinal}"), reason };
+        let none = |reason: String| Error::NoDevice {
+            asked: format!("cuda:{ordinal}{}", precision.suffix()),
+            reason,
+        };
         if let Some(reason) = precision.overridden(std::env::var("NVIDIA_TF32_OVERRIDE").ok().as_deref()) {
             return Err(none(reason));
         }
@@ -109,7 +113,8 @@ impl CudaBackend {
         let cards = device::cards()?;
         let count = cards.len();
         let card = cards.into_iter().nth(ordinal).ok_or_else(|| {
-            none(format!("the driver knows of {count} cards, numbered from 0; see `wgattn devices`"))
+            let cards = counted(count, "card", "cards");
+            none(format!("the driver knows of {cards}, numbered from 0; see `wgattn devices`"))
         })?;
         if card.architecture < OLDEST {
             return Err(none(format!(
@@ -181,6 +186,10 @@ impl Backend for CudaBackend {
             ..self.device.card.facts.clone()
         };
         Facts { card: Some(card), ..facts(&self.device.card) }
+    }
+
+    fn rounds_products(&self) -> bool {
+        self.precision != Precision::F32
     }
 
     fn compile(&self, graph: &Graph) -> Result<Box<dyn Program>> {

@@ -449,7 +449,7 @@ impl Probes<'_> {
 /// How many rows, `most` at most, take `long` seconds where `rows` took fewer: a power of two times as many.
 fn grown(rows: u32, most: u32, seconds: f64, long: f64) -> u32 {
     let room = most / rows.max(1);
-    if !(seconds < long) || room < 2 {
+    if seconds.is_nan() || seconds >= long || room < 2 {
         return rows;
     }
     // A clock that saw nothing tells nothing but that.

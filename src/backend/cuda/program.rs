@@ -125,6 +125,11 @@ pub(super) trait Machine: Debug + Send {
         (0..repeats).try_for_each(|_| self.run(work)).map(|()| None)
     }
 
+    /// As [`Program::rounds_products`].
+    fn rounds_products(&self) -> bool {
+        false
+    }
+
     /// Hears that parameters of steps have changed: what was prepared with the old ones goes.
     fn params_changed(&mut self) {}
 }
@@ -246,6 +251,10 @@ impl<M: Machine> Program for CudaProgram<M> {
             largest_copy_bytes: 0,
         };
         self.work.actions.iter().map(form).collect()
+    }
+
+    fn rounds_products(&self) -> bool {
+        self.machine.rounds_products()
     }
 
     fn memory(&self) -> Held {

@@ -188,10 +188,6 @@ impl Backend for CudaBackend {
         Facts { card: Some(card), ..facts(&self.device.card) }
     }
 
-    fn rounds_products(&self) -> bool {
-        self.precision != Precision::F32
-    }
-
     fn compile(&self, graph: &Graph) -> Result<Box<dyn Program>> {
         self.device.enter()?;
         let schedule = graph.schedule(Lowering::Cuda(&CAPS))?;

@@ -5,8 +5,8 @@ use super::CudaBackend;
 use super::device::{Block, Event, Function, Replay};
 use super::library::Prepared;
 use crate::backend::TimingSource;
-use crate::backend::cuda::param_words;
 use crate::backend::cuda::program::{self, Machine, Seconds};
+use crate::backend::cuda::{Precision, param_words};
 use crate::error::Result;
 use crate::tensor::Tensor;
 use cudarc::driver::sys::CUdeviceptr;
@@ -114,6 +114,10 @@ impl Machine for Stream {
         let end = Event::record(&self.backend.device)?;
         self.backend.device.wait("run")?;
         begin.seconds_to(&end).map(Some)
+    }
+
+    fn rounds_products(&self) -> bool {
+        self.backend.precision != Precision::F32
     }
 
     fn params_changed(&mut self) {

@@ -391,6 +391,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn steps_on_cuda_are_known_by_their_sources_and_libraries() {
+        use crate::kernels::{fft::fft, linalg::matmul, probe::probe_store};
+        assert_eq!(on_cuda(&matmul::SPEC.cuda, "cublas"), Some(&["out"] as &[_]));
+        assert_eq!(on_cuda(&fft::SPEC.cuda, "cufft"), Some(&["out"] as &[_]));
+        assert_eq!(on_cuda(&probe_store::SPEC.cuda, "vec4"), Some(&["out"] as &[_]));
+        for name in ["reference", "cufft", "plain"] {
+            assert_eq!(on_cuda(&matmul::SPEC.cuda, name), None, "{name}");
+        }
+    }
+
+    #[test]
     fn one_failed_timestamp_turns_all_times_to_the_wall_clock() {
         let burst = |device_seconds| Burst { device_seconds, wall_seconds: 3.0, cpu_seconds: 1.0 };
         let both = [burst(Some(2.0)), burst(Some(2.5))];

@@ -595,6 +595,21 @@ mod tests {
     }
 
     #[test]
+    fn a_path_that_a_device_lacks_has_no_roof_and_others_have_one() {
+        let backend = match crate::backend::cuda::open("cuda:host") {
+            Ok(backend) => backend,
+            Err(why) => return println!("ignored: {why}"),
+        };
+        let options = probing(Options::default());
+        let mut probes = Probes { backend: backend.as_ref(), options, progress: &mut |_| {} };
+        // Lacking paths are known only once a graph is compiled there.
+        let lacking = probes.run(Some("uniform"), &probe_load::SPEC, &[("n", 64)]);
+        assert!(lacking.expect("no failure").is_none());
+        let found = probes.run(Some("word"), &probe_store::SPEC, &[("n", 1024)]).expect("no failure");
+        assert!(found.is_some_and(|m| m.steps.is_some() && m.cost.stores == 1024.0));
+    }
+
+    #[test]
     fn probes_take_no_longer_for_longer_rows() {
         let most_dispatch_seconds = Some(0.05);
         let of =

@@ -16,9 +16,12 @@ impl Folder {
 
     /// A library of functions that all return a status.
     fn library(&self, name: &str, functions: &[&str], status: i32) {
+        self.compiled(name, &returning(functions, status));
+    }
+
+    /// A library of a text in C.
+    fn compiled(&self, name: &str, text: &str) {
         let source = self.0.join("stub.c");
-        let text: String =
-            functions.iter().map(|f| format!("int {f}(void) {{ return {status}; }}\n")).collect();
         std::fs::write(&source, text).expect("a source");
         let made = Command::new("cc")
             .args(["-shared", "-fPIC", "-o"])
@@ -29,6 +32,28 @@ impl Folder {
         assert!(made.success(), "{name} is compiled");
     }
 }
+
+/// Functions that all return a status, in C.
+fn returning(functions: &[&str], status: i32) -> String {
+    functions.iter().map(|f| format!("int {f}(void) {{ return {status}; }}\n")).collect()
+}
+
+/// A driver for CUDA 12.4 that knows of one Turing card, as far as cards are told of.
+const CARD: &str = r#"
+#include <stdio.h>
+#include <stddef.h>
+int cuDriverGetVersion(int* version) { *version = 12040; return 0; }
+int cuDeviceGetCount(int* count) { *count = 1; return 0; }
+int cuDeviceGet(int* device, int ordinal) { *device = ordinal; return 0; }
+int cuDeviceGetName(char* name, int length, int device) { snprintf(name, length, "Card of a stub"); return 0; }
+int cuDeviceGetPCIBusId(char* bus, int length, int device) { snprintf(bus, length, "0000:AB:00.0"); return 0; }
+int cuDeviceTotalMem_v2(size_t* bytes, int device) { *bytes = 1 << 30; return 0; }
+int cuDeviceGetAttribute(int* value, int which, int device) {
+  /* Major and minor compute capability, multiprocessors; nothing else is told. */
+  *value = which == 75 ? 7 : which == 76 ? 5 : which == 16 ? 40 : 0;
+  return 0;
+}
+"#;
 
 impl Drop for Folder {
     fn drop(&mut self) {
@@ -117,5 +142,54 @@ fn a_card_that_is_not_there_is_an_error_with_its_reason() {
             !output.status.success() && text.contains("cuda") && !text.contains("panicked"),
             "{arguments:?}: {text}"
         );
+    }
+}
+
+/// What a command says that must end badly.
+fn refusal(libraries: &Path, arguments: &[&str], tf32_override: &str) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_wgattn"))
+        .args(arguments)
+        .env("LD_LIBRARY_PATH", libraries)
+        .env("NVIDIA_TF32_OVERRIDE", tf32_override)
+        .output()
+        .expect("wgattn starts");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && !text.contains("panicked"), "{arguments:?}: {text}");
+    text
+}
+
+#[test]
+fn a_card_is_told_with_its_place_and_what_is_missing() {
+    let folder = Folder::new("card");
+    let others: Vec<&str> = functions().into_iter().filter(|f| !CARD.contains(&format!("{f}("))).collect();
+    folder.compiled("libcuda.so", &(returning(&others, 0) + CARD));
+    let output = wgattn(&folder.0, &["devices"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line =
+        text.lines().find(|line| line.starts_with("cuda:0")).unwrap_or_else(|| panic!("no card: {text}"));
+    for told in ["Card of a stub · CUDA 12.4, sm_75", "PCI 0000:ab:00.0", "40 multiprocessors"] {
+        assert!(line.contains(told), "{told}: {line}");
+    }
+    // Turing has no such tensor cores, and f32 in place of them would be no answer.
+    let text = refusal(&folder.0, &["conformance", "reduce_sum", "--device", "cuda:0:tf32"], "");
+    assert!(text.contains("has compute capability 7.5") && text.contains("need 8.0"), "{text}");
+    let text = refusal(&folder.0, &["conformance", "reduce_sum", "--device", "cuda:1"], "");
+    assert!(text.contains("knows of 1 card"), "{text}");
+}
+
+#[test]
+fn a_precision_that_cannot_be_had_is_refused_with_what_can() {
+    let folder = Folder::new("precision");
+    folder.library("libcuda.so", &["nothing"], 0);
+    for (device, tf32_override, told) in [
+        ("cuda:host:tf32", "", "has one precision"),
+        ("cuda:0:f16", "", "cuda:0:tf32 or cuda:0:bf16"),
+        ("cuda:tf32", "", "cuda:0:tf32 or cuda:0:bf16"),
+        ("cuda:0", "1", "NVIDIA_TF32_OVERRIDE=1"),
+        ("cuda:0:tf32", "0", "NVIDIA_TF32_OVERRIDE=0"),
+        ("cuda:0:bf16", "0", "a stub without functions"),
+    ] {
+        let text = refusal(&folder.0, &["conformance", "reduce_sum", "--device", device], tf32_override);
+        assert!(text.contains(told), "{device}: {text}");
     }
 }

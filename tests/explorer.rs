@@ -155,6 +155,33 @@ fn the_cpu_reference_and_other_adapters_find_the_same_map() {
 }
 
 #[test]
+fn cuda_is_switched_to_and_back_at_run_time() {
+    let mut harness = explorer(&[&drawn("cuda.png", 96, 64)]);
+    harness.state_mut().document_mut().settings.compute.stride = 4;
+    settle(&mut harness);
+    let here = harness.state().snapshot().expect("a map").row.fused.clone();
+    // The host stands in for a card: the same sources and the same way of results to the window.
+    for (device, on_window) in [(Device::Named("cuda:host".into()), false), (Device::Window, true)] {
+        harness.state_mut().document_mut().settings.device = device.clone();
+        settle(&mut harness);
+        let app = harness.state();
+        assert!(app.failure().is_none(), "{device:?}: {:?}", app.failure());
+        let snapshot = app.snapshot().expect("a map");
+        assert_eq!(snapshot.on_window_device, on_window, "{device:?}");
+        let error = relative_error(&snapshot.row.fused, &here);
+        assert!(error < 1e-3, "{device:?}: {error:.1e}");
+        assert!(snapshot.layer(LayerId::Map).is_some(), "{device:?} is drawn");
+    }
+    // What cannot be opened is told, and the last map stays.
+    let kept = harness.state().snapshot().map(|s| s.request);
+    harness.state_mut().document_mut().settings.device = Device::Named("cuda:host:tf32".into());
+    settle(&mut harness);
+    let why = harness.state().failure().expect("a reason").to_string();
+    assert!(why.contains("has one precision"), "{why}");
+    assert_eq!(harness.state().snapshot().map(|s| s.request), kept);
+}
+
+#[test]
 fn every_view_of_the_list_opens_and_looks_as_it_did() {
     let sources = vec![drawn("views.png", 160, 120)];
     for scale in [1.0, 2.0] {

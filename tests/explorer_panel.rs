@@ -300,6 +300,15 @@ fn a_device_is_chosen_and_a_missing_one_is_named() {
     assert_eq!(panel.state().device, Device::Named("cpu".into()));
 }
 
+#[test]
+fn a_device_of_cuda_that_is_not_offered_is_called_by_its_word() {
+    for word in ["cuda:host", "cuda:0:tf32"] {
+        let settings = Settings { device: Device::Named(word.into()), ..Settings::default() };
+        let panel = panel(Theme::Light, 1.0, settings);
+        assert_eq!(by_role(&panel, Role::ComboBox, "Compute on").value().as_deref(), Some(word));
+    }
+}
+
 /// A bar with its menus, the help window, and what was asked for.
 #[derive(Default)]
 struct Shell {

@@ -4,7 +4,7 @@ use super::Backend;
 use crate::error::{Error, Result};
 use crate::kernel::Caps;
 
-/// Whether a word asks for a CUDA device: `cuda`, `cuda:0`, `cuda:host`.
+/// Whether a word asks for a CUDA device: `cuda`, `cuda:0`, `cuda:0:tf32`, `cuda:host`.
 pub fn is_asked(word: &str) -> bool {
     word == "cuda" || word.starts_with("cuda:")
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub struct Opened {
     /// The device.
     pub backend: Box<dyn Backend>,
-    /// Its place in the list of adapters (`wgattn devices`); `None` for the CPU reference.
+    /// Its place in the list of adapters (`wgattn devices`); `None` for what is no adapter: the CPU reference, CUDA.
     pub index: Option<usize>,
     /// Why it is not what one might expect: a software driver, no GPU driver at all, adapters left out.
     pub notices: Vec<String>,
@@ -63,10 +63,10 @@ pub fn choose(list: &[DeviceInfo], asked: &str) -> Result<(usize, Option<String>
     }
 }
 
-/// What `wgattn devices` knows of an adapter beyond its name.
+/// What is known of a device beyond its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Place in the list of adapters; `None` for the CPU reference.
+    /// Place in the list of adapters, or of a card among those of CUDA; `None` for the CPU reference.
     pub index: Option<usize>,
     /// PCI vendor and device number, `10de:2330`; `None` where it has none.
     pub pci: Option<String>,
@@ -76,11 +76,44 @@ pub struct Facts {
     pub timestamps: bool,
     /// Smallest and largest subgroup, if it has subgroups.
     pub subgroup: Option<[u32; 2]>,
+    /// What CUDA says of a card; `None` for other devices.
+    pub card: Option<CardFacts>,
 }
 
-/// The facts of an adapter by its place in the list, or of the CPU reference.
-pub fn facts(index: Option<usize>) -> Facts {
-    index.and_then(facts_of_adapter).unwrap_or_default()
+/// What CUDA says of a card, and what runs it. `None` where it is not told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CardFacts {
+    /// Compute capability, major and minor.
+    pub compute_capability: [u32; 2],
+    /// Multiprocessors.
+    pub multiprocessors: Option<u64>,
+    /// Bytes of memory.
+    pub memory_bytes: Option<u64>,
+    /// Bytes of the cache that all multiprocessors share.
+    pub l2_bytes: Option<u64>,
+    /// Highest clock of the multiprocessors, in Hz.
+    pub clock_hz: Option<u64>,
+    /// Highest clock of the memory, in Hz.
+    pub memory_clock_hz: Option<u64>,
+    /// Bits that memory gives in one of its cycles.
+    pub memory_bus_bits: Option<u64>,
+    /// CUDA version of the driver, `12.4`.
+    pub driver: String,
+    /// Version of the compiler, `12.9`.
+    pub nvrtc: Option<String>,
+    /// Version of the library of products.
+    pub cublas: Option<String>,
+    /// Version of the library of transforms.
+    pub cufft: Option<String>,
+    /// What products are computed in, `f32`, `tf32` or `bf16`, once the card is opened.
+    pub products: Option<&'static str>,
+}
+
+impl Opened {
+    /// What is known of the device beyond its name.
+    pub fn facts(&self) -> Facts {
+        self.index.and_then(facts_of_adapter).unwrap_or_else(|| self.backend.facts())
+    }
 }
 
 #[cfg(not(feature = "wgpu"))]
@@ -98,6 +131,7 @@ fn facts_of_adapter(index: usize) -> Option<Facts> {
         bus: Some(report.pci_bus).filter(|bus| !bus.is_empty()),
         timestamps: report.timestamps,
         subgroup: (high > 0).then_some([low, high]),
+        card: None,
     })
 }
 

@@ -184,6 +184,11 @@ pub trait Backend: Debug + Send + Sync {
     /// Errors: a graph that does not schedule, a slice that does not fit, a shader the driver refuses, a lost device.
     fn compile(&self, graph: &Graph) -> Result<Box<dyn Program>>;
 
+    /// What it knows of itself beyond its name: nothing where its adapter tells that ([`Opened::facts`](device::Opened::facts)).
+    fn facts(&self) -> device::Facts {
+        device::Facts::default()
+    }
+
     /// What it offers to kernels; `None` where kernels have no variants.
     fn device_caps(&self) -> Option<&Caps> {
         None
@@ -331,6 +336,12 @@ pub trait Program: Debug + Send {
     /// How many steps run in the device's default because a search ended at its limit before they had their turn.
     fn untried_steps(&self) -> usize {
         0
+    }
+
+    /// Whether products are rounded to less than f32 because somebody asked for that by name: errors above a kernel's tolerance are then
+    /// what was asked for.
+    fn rounds_products(&self) -> bool {
+        false
     }
 
     /// What it holds.

@@ -10,7 +10,7 @@ use super::published::Suite;
 use super::report::{FIELDS, Row};
 use super::suites::{self, Kind};
 use super::system::{System, commit, date};
-use crate::backend::device::Facts;
+use crate::backend::device::{CardFacts, Facts};
 use crate::backend::{DeviceInfo, DeviceKind, Tuning};
 use crate::kernel::Caps;
 use serde_json::{Value, json};
@@ -109,6 +109,7 @@ impl Device {
             "index": self.facts.index,
             "timestamps": self.facts.timestamps,
             "subgroup": self.facts.subgroup,
+            "cuda": self.facts.card.as_ref().map(card),
             "limits": limits,
             "peaks": self.peaks.json(),
             "rows": self.rows.iter().map(|(_, row)| row.json(&self.peaks)).collect::<Vec<_>>(),
@@ -116,6 +117,25 @@ impl Device {
             "score": self.score,
         })
     }
+}
+
+/// What CUDA says of a card, as JSON.
+fn card(card: &CardFacts) -> Value {
+    let [major, minor] = card.compute_capability;
+    json!({
+        "compute_capability": format!("{major}.{minor}"),
+        "multiprocessors": card.multiprocessors,
+        "memory_bytes": card.memory_bytes,
+        "l2_bytes": card.l2_bytes,
+        "clock_hz": card.clock_hz,
+        "memory_clock_hz": card.memory_clock_hz,
+        "memory_bus_bits": card.memory_bus_bits,
+        "driver": card.driver,
+        "nvrtc": card.nvrtc,
+        "cublas": card.cublas,
+        "cufft": card.cufft,
+        "products": card.products,
+    })
 }
 
 impl Document {
@@ -247,6 +267,30 @@ mod tests {
         assert!(device["index"].is_null() && device["limits"]["invocations"].is_null(), "{device}");
         let hash = json["kernels"]["matmul"].as_str().expect("a shader");
         assert!(hash.len() == 16 && hash.bytes().all(|b| b.is_ascii_hexdigit()), "{hash}");
+    }
+
+    #[test]
+    fn a_card_of_cuda_tells_what_it_is_and_others_do_not() {
+        let mut document = document();
+        assert!(document.json()["devices"][0]["cuda"].is_null());
+        let facts = CardFacts {
+            compute_capability: [9, 0],
+            multiprocessors: Some(132),
+            clock_hz: Some(1_980_000_000),
+            driver: "12.4".into(),
+            products: Some("tf32"),
+            ..CardFacts::default()
+        };
+        document.devices[0].facts.card = Some(facts);
+        let json = document.json();
+        let cuda = &json["devices"][0]["cuda"];
+        assert_eq!((&cuda["compute_capability"], &cuda["products"]), (&json!("9.0"), &json!("tf32")));
+        assert!(cuda["multiprocessors"] == 132 && cuda["cublas"].is_null(), "{cuda}");
+        let html = super::super::html(&json).expect("a document");
+        assert!(
+            html.contains("compute capability 9.0, 132 multiprocessors, up to 1.98 GHz, CUDA 12.4"),
+            "{html}"
+        );
     }
 
     #[test]

@@ -76,6 +76,12 @@ impl Found {
     pub fn is_right(&self) -> bool {
         self.error <= self.tolerance
     }
+
+    /// Whether a measurement of it may stand: the result is right, or of a program whose products are rounded because somebody asked for
+    /// that, and made of numbers.
+    pub fn stands(&self, program: &dyn Program) -> bool {
+        self.is_right() || (program.rounds_products() && self.error.is_finite())
+    }
 }
 
 fn work(part: &Concrete) -> f64 {

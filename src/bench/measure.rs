@@ -7,7 +7,7 @@ use crate::backend::{Backend, Burst, DeviceKind, Program, Stopwatch, TimingSourc
 use crate::error::Result;
 use crate::graph::Graph;
 use crate::kernel::case::Concrete;
-use crate::kernel::{Access, Case, Cost, KernelSpec, Loads, OnWgpu, Port};
+use crate::kernel::{Access, Case, Cost, KernelSpec, Loads, OnCuda, OnWgpu, Port};
 use crate::tensor::{HostTensor, Tensor};
 use std::time::Duration;
 
@@ -176,7 +176,7 @@ pub fn measure_with<E: std::borrow::Borrow<Expected>>(
         Ready::make(backend, &graph, &inputs, options)?;
     let expected = expected(concrete)?;
     let found = expected.borrow().compare(concrete.spec, program.as_mut(), &tensors)?;
-    if let Some(found) = found.filter(|f| !f.is_right()) {
+    if let Some(found) = found.filter(|f| !f.stands(program.as_ref())) {
         return Err(wrong(concrete.spec.name, found));
     }
     let cost = (concrete.spec.cost)(&concrete.dims, &concrete.params);
@@ -337,10 +337,13 @@ pub(super) fn steps(program: &dyn Program) -> (Vec<String>, Option<Vec<StepWork>
             OnWgpu::Shader(list) => list.iter().find(|v| v.name == form.variant),
             OnWgpu::Expand(_) => None,
         };
-        let done = variant.map(|variant| {
-            let (one, heads) = ((variant.loads)(&step.dims, &step.params), step.dims.batches() as f64);
+        // What CUDA sources and libraries load, and by which path, nobody has counted: arithmetic, stores and memory bound them.
+        let of_variant = variant.map(|v| ((v.loads)(&step.dims, &step.params), v.vec4));
+        let of_cuda = || on_cuda(&step.kernel.cuda, form.variant).map(|vec4| (Words::default(), vec4));
+        let done = of_variant.or_else(of_cuda).map(|(one, vec4)| {
+            let heads = step.dims.batches() as f64;
             let cost = (step.kernel.cost)(&step.dims, &step.params);
-            let writes = |port: &&Port| port.access != Access::Read && variant.vec4.contains(&port.name);
+            let writes = |port: &&Port| port.access != Access::Read && vec4.contains(&port.name);
             let words = Words {
                 vector_stores: if step.kernel.ports.iter().any(|port| writes(&port)) {
                     cost.stores
@@ -374,9 +377,29 @@ pub(super) fn steps(program: &dyn Program) -> (Vec<String>, Option<Vec<StepWork>
     (names, work)
 }
 
+/// The ports that a source reads and writes as vectors, or a library all of them; `None` where there is neither of that name.
+fn on_cuda(how: &OnCuda, name: &str) -> Option<&'static [&'static str]> {
+    match how {
+        OnCuda::Source(sources) => sources.iter().find(|s| s.name == name).map(|s| s.vec4),
+        OnCuda::Library(library, _) => (library.name() == name).then_some(&["out"] as &[_]),
+        OnCuda::Expand => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn steps_on_cuda_are_known_by_their_sources_and_libraries() {
+        use crate::kernels::{fft::fft, linalg::matmul, probe::probe_store};
+        assert_eq!(on_cuda(&matmul::SPEC.cuda, "cublas"), Some(&["out"] as &[_]));
+        assert_eq!(on_cuda(&fft::SPEC.cuda, "cufft"), Some(&["out"] as &[_]));
+        assert_eq!(on_cuda(&probe_store::SPEC.cuda, "vec4"), Some(&["out"] as &[_]));
+        for name in ["reference", "cufft", "plain"] {
+            assert_eq!(on_cuda(&matmul::SPEC.cuda, name), None, "{name}");
+        }
+    }
 
     #[test]
     fn one_failed_timestamp_turns_all_times_to_the_wall_clock() {

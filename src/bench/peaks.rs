@@ -57,7 +57,7 @@ pub struct Rung {
 }
 
 /// Sizes of a ladder at most.
-const RUNGS: usize = 5;
+const RUNGS: usize = 6;
 
 impl Ladder {
     /// Of what was measured, smallest size first; sizes whose time was too short to see are left out.
@@ -197,11 +197,24 @@ pub struct Bound {
 const PROBE_SECONDS: f64 = 0.1;
 const PROBE_RUNS: usize = 5;
 
+/// Seconds that one run of a probe takes at least on a graphics card, where more rows make it longer: on fewer a large card has idle
+/// processors, and its launches take longer than its work.
+const FILLED_SECONDS: f64 = 3e-3;
+/// Rows of a probe at most, each with a word of its result: 256 MiB.
+const MOST_ROWS: u32 = 1 << 26;
+/// How many times the rows of a probe grow at once at most, and how often they do: a card that was not filled takes no longer for more.
+const MOST_GROWTH: f64 = 64.0;
+const GROWTHS: usize = 3;
+
 /// Rows of a probe that are compared with the reference.
 const CHECKED_ROWS: u32 = 64;
 
-/// Words of the tensors whose copy is the roof of memory: 1, 4, 16 and 32 MiB, and 128 MiB on graphics cards, whose caches are large.
-const COPIED: [u32; RUNGS] = [1 << 18, 1 << 20, 1 << 22, 1 << 23, 1 << 25];
+/// Words of the tensors whose copy is the roof of memory: 1, 4, 16 and 32 MiB, 128 MiB on graphics cards, whose caches are large, and
+/// 512 MiB on those that copy that in less than a millisecond.
+const COPIED: [u32; RUNGS] = [1 << 18, 1 << 20, 1 << 22, 1 << 23, 1 << 25, 1 << 27];
+/// Copies that devices which compute on the CPU are measured by, and that graphics cards are at least.
+const COPIED_ON_CPU: usize = 4;
+const COPIED_ON_CARDS: usize = 5;
 /// Words of the tensors that are copied into a texture: 2, 4, 16 and 64 MiB. Smaller ones take no longer than their dispatch.
 const STAGED: [u32; 4] = [1 << 19, 1 << 20, 1 << 22, 1 << 24];
 
@@ -287,7 +300,7 @@ impl Peaks {
             texture: probes.peak(Some("texture"), load, |m| m.loaded().texture)?,
             workgroup: probes.peak(Some("workgroup"), load, |m| m.loaded().workgroup)?,
         };
-        let mixed = probes.run(None, &probe_overlap::SPEC, &[])?;
+        let mixed = probes.run_filling(None, &probe_overlap::SPEC)?;
         let overlap = mixed.and_then(|m| overlap(&m, flop, loads.texture)).unwrap_or(1.0);
         Ok(Self {
             flop,
@@ -321,6 +334,17 @@ impl Probes<'_> {
         spec: &'static KernelSpec,
         sizes: &[(&'static str, u32)],
     ) -> Result<Option<Measured>> {
+        self.run_for(path, spec, sizes, self.options)
+    }
+
+    /// The same, for another time.
+    fn run_for(
+        &mut self,
+        path: Option<&str>,
+        spec: &'static KernelSpec,
+        sizes: &[(&'static str, u32)],
+        options: Options,
+    ) -> Result<Option<Measured>> {
         let Some(case) = spec.cases.iter().find(|c| c.bench) else { return Ok(None) };
         let at: String = sizes.iter().map(|(name, size)| format!(" {name} = {size}")).collect();
         (self.progress)(&format!("{}{}{at}", spec.name, path.map_or(String::new(), |p| format!("/{p}"))));
@@ -329,17 +353,42 @@ impl Probes<'_> {
         let concrete = Concrete::with_dims(spec, case, dims)?;
         // Rows of probes do not depend on each other, so a few of them tell whether the loops were cut short.
         let run = |device: &dyn Backend| {
-            measure_with(device, &concrete, self.options, &mut |c| Expected::of(c, Check::Rows(CHECKED_ROWS)))
+            measure_with(device, &concrete, options, &mut |c| Expected::of(c, Check::Rows(CHECKED_ROWS)))
         };
-        match path {
-            None => run(self.backend).map(Some),
-            Some(path) => match self.backend.held_to(&format!("{}/{path}", spec.name)) {
-                Ok(held) => run(held.as_ref()).map(Some),
-                // No device lacks a path today; one that does has no roof for it.
-                Err(Error::Unsupported { .. }) => Ok(None),
-                Err(error) => Err(error),
-            },
+        let Some(path) = path else { return run(self.backend).map(Some) };
+        // One that lacks a path, as CUDA has no texture that is filled beforehand, says so here or there, and has no roof for it.
+        let held = self.backend.held_to(&format!("{}/{path}", spec.name));
+        match held.and_then(|held| run(held.as_ref())) {
+            Ok(measured) => Ok(Some(measured)),
+            Err(Error::Unsupported { .. }) => Ok(None),
+            Err(error) => Err(error),
         }
+    }
+
+    /// The same with as many rows as fill a graphics card for some milliseconds; its own sizes elsewhere.
+    fn run_filling(&mut self, path: Option<&str>, spec: &'static KernelSpec) -> Result<Option<Measured>> {
+        let own = spec.cases.iter().find(|case| case.bench).map(|case| Dims::of(case.dims));
+        let Some(own) = own.filter(|_| self.backend.info().kind < DeviceKind::Software) else {
+            return self.run(path, spec, &[]);
+        };
+        let mut rows = own.size("n");
+        let most = MOST_ROWS.min(u32::try_from(self.room() / 4).unwrap_or(u32::MAX));
+        let short = Options { seconds: 0.0, runs: 1, ..self.options };
+        let long =
+            self.options.most_dispatch_seconds.map_or(FILLED_SECONDS, |most| FILLED_SECONDS.min(0.5 * most));
+        for _ in 0..GROWTHS {
+            let Some(measured) = self.run_for(path, spec, &[("n", rows)], short)? else { return Ok(None) };
+            match grown(rows, most, measured.seconds.min, long) {
+                more if more == rows => break,
+                more => rows = more,
+            }
+        }
+        self.run(path, spec, &[("n", rows)])
+    }
+
+    /// Bytes that a tensor may have.
+    fn room(&self) -> u64 {
+        self.backend.device_caps().map_or(u64::MAX, |caps| caps.storage_binding.min(caps.buffer))
     }
 
     /// The best of several runs: a roof is what the device can do when nobody disturbs it.
@@ -349,7 +398,7 @@ impl Probes<'_> {
         spec: &'static KernelSpec,
         work: fn(&Measured) -> f64,
     ) -> Result<Peak> {
-        let measured = self.run(path, spec, &[])?;
+        let measured = self.run_filling(path, spec)?;
         Ok(measured.map_or_else(Peak::default, |m| best(&m, work(&m), 0.0)))
     }
 
@@ -359,12 +408,19 @@ impl Probes<'_> {
         let sizes = match kind {
             // One number after the other: it is not memory that the reference waits for.
             DeviceKind::Reference => 0,
-            DeviceKind::Software => RUNGS - 1,
+            DeviceKind::Software => COPIED_ON_CPU,
             _ => RUNGS,
         };
-        let mut rungs = Vec::new();
-        for words in &COPIED[..sizes] {
+        let mut rungs: Vec<Rung> = Vec::new();
+        for (index, words) in COPIED[..sizes].iter().enumerate() {
             let mut peak = Peak::default();
+            if index >= COPIED_ON_CARDS {
+                let before = rungs.last().and_then(|rung| Some(rung.bytes / rung.peak.per_second?));
+                if 4 * u64::from(*words) > self.room() || !before.is_some_and(|seconds| 4.0 * seconds < 1e-3)
+                {
+                    break;
+                }
+            }
             for path in ["vec4", "runs"] {
                 let measured = self.run(Some(path), &probe_copy::SPEC, &[("n", *words)])?;
                 peak = measured.map_or(peak, |m| peak.faster(best(&m, m.cost.bytes, 0.0)));
@@ -388,6 +444,17 @@ impl Probes<'_> {
         }
         Ok(Ladder::of(rungs))
     }
+}
+
+/// How many rows, `most` at most, take `long` seconds where `rows` took fewer: a power of two times as many.
+fn grown(rows: u32, most: u32, seconds: f64, long: f64) -> u32 {
+    let room = most / rows.max(1);
+    if seconds.is_nan() || seconds >= long || room < 2 {
+        return rows;
+    }
+    // A clock that saw nothing tells nothing but that.
+    let times = if seconds > 0.0 { (long / seconds).min(MOST_GROWTH) } else { MOST_GROWTH };
+    rows << (times.log2().ceil() as u32).min(room.ilog2())
 }
 
 /// Work per second in the shortest run, less some seconds for what is no work.
@@ -509,6 +576,37 @@ mod tests {
         let steps = [step(300.0, 0.0), step(0.0, 30.0)];
         assert_eq!(peaks.bound(&steps, false), Some(Bound { seconds: 10.0, limit: Limit::Launch }));
         assert_eq!(peaks.bound(&[], false), None);
+    }
+
+    #[test]
+    fn rows_of_a_probe_grow_until_they_fill_a_card() {
+        // Long enough, not seen by the clock, or no number: the last says nothing about more rows.
+        let to = |rows, seconds| grown(rows, MOST_ROWS, seconds, 3e-3);
+        assert_eq!(to(65_536, 3e-3), 65_536);
+        assert_eq!(to(65_536, 0.0), 64 * 65_536);
+        assert_eq!(to(65_536, f64::NAN), 65_536);
+        // 30 times is 32 times, and 1000 times is as far as it goes at once.
+        assert_eq!(to(65_536, 1e-4), 32 * 65_536);
+        assert_eq!(to(16_384, 3e-6), 64 * 16_384);
+        // A result has 256 MiB at most, or what the device binds, and rows never become fewer.
+        assert_eq!(grown(65_536, 200_000, 0.0, 3e-3), 131_072);
+        assert_eq!(to(8_388_608, 7e-6), MOST_ROWS);
+        assert_eq!(to(MOST_ROWS + 1, 1e-6), MOST_ROWS + 1);
+    }
+
+    #[test]
+    fn a_path_that_a_device_lacks_has_no_roof_and_others_have_one() {
+        let backend = match crate::backend::cuda::open("cuda:host") {
+            Ok(backend) => backend,
+            Err(why) => return println!("ignored: {why}"),
+        };
+        let options = probing(Options::default());
+        let mut probes = Probes { backend: backend.as_ref(), options, progress: &mut |_| {} };
+        // Lacking paths are known only once a graph is compiled there.
+        let lacking = probes.run(Some("uniform"), &probe_load::SPEC, &[("n", 64)]);
+        assert!(lacking.expect("no failure").is_none());
+        let found = probes.run(Some("word"), &probe_store::SPEC, &[("n", 1024)]).expect("no failure");
+        assert!(found.is_some_and(|m| m.steps.is_some() && m.cost.stores == 1024.0));
     }
 
     #[test]

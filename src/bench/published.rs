@@ -71,6 +71,8 @@ pub struct Device {
     pub timestamps: Option<bool>,
     /// Least and most lanes of a subgroup.
     pub subgroup: Vec<f64>,
+    /// What CUDA says of a card, in words; nothing of other devices.
+    pub card: Vec<String>,
     /// Limits by name.
     pub limits: BTreeMap<String, f64>,
     /// Its own roofline.

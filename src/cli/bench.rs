@@ -43,7 +43,7 @@ pub(super) struct Args {
     /// attention over tokens, `masked` for both ways of masked attention over tokens, `graph` for masks on graphs and trees,
     /// `position` for position codes
     filter: Vec<String>,
-    /// auto, all, cpu, cuda:0, or the index, name or backend of an adapter (see `wgattn devices`); several with commas
+    /// auto, all, cpu, cuda:0 (cuda:0:tf32, cuda:0:bf16: with products in that precision), or the index, name or backend of an adapter (see `wgattn devices`); several with commas
     #[arg(long, value_delimiter = ',', value_parser = super::device_word)]
     device: Vec<String>,
     /// Only devices of these backends: vulkan, dx12, metal, gl, cuda, cpu; several with commas. Without --device, all of them

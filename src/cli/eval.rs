@@ -9,8 +9,9 @@ mod position;
 use super::on_graph::AnyMask;
 use super::{Failure, Outcome, notice, print_line};
 use crate::arrays::{self, Array, ArrayData};
-use crate::graph::Graph;
-use crate::kernel::{Access, KernelSpec, Number, OnWgpu, Port, Role};
+use crate::graph::{Graph, Lowering};
+use crate::kernel::case::Concrete;
+use crate::kernel::{Access, Driver, KernelSpec, Number, OnCuda, OnWgpu, Port, Role, Variant};
 use crate::kernels::{KERNELS, find};
 use crate::mask::network::GraphSpec;
 use crate::numbers::shortest;
@@ -59,7 +60,7 @@ pub(super) struct Args {
     /// Size of a dimension that no input has, as name=size (such as r=1); may be given several times
     #[arg(long = "dim", value_name = "NAME=SIZE")]
     dims: Vec<String>,
-    /// auto, cpu, or the index, name or backend of an adapter
+    /// auto, cpu, cuda:0, or the index, name or backend of an adapter
     #[arg(long, default_value = "auto", value_parser = super::device_word)]
     device: String,
     #[command(flatten)]
@@ -264,10 +265,8 @@ fn unknown(name: &str) -> Failure {
 
 fn describe(spec: &'static KernelSpec) -> Outcome {
     print_line(&format!("{}: {}\n  source: {}", spec.name, spec.formula, spec.source))?;
-    print_line(match spec.wgpu {
-        OnWgpu::Shader(_) => "  on wgpu: one shader",
-        OnWgpu::Expand(_) => "  on wgpu: several smaller kernels",
-    })?;
+    print_line(&format!("  on wgpu: {}", on_wgpu(spec)))?;
+    print_line(&format!("  on CUDA: {}", on_cuda(spec)))?;
     for port in spec.ports {
         let direction = if port.access == Access::Read { "in " } else { "out" };
         let optional = if port.optional { ", optional" } else { "" };
@@ -290,6 +289,69 @@ fn describe(spec: &'static KernelSpec) -> Outcome {
         print_line(&format!("  --param {}={value}  {}{role}", field.name, field.doc.trim()))?;
     }
     Ok(())
+}
+
+/// What a kernel is on wgpu: its variants, the first choice of each kind of device told.
+fn on_wgpu(spec: &KernelSpec) -> String {
+    let OnWgpu::Shader(variants) = spec.wgpu else {
+        return "expands into smaller kernels, chosen from shape and device".into();
+    };
+    if let [only] = variants {
+        return format!("one shader, {}", only.name);
+    }
+    let driver = |driver: &Driver| match driver {
+        Driver::Gpu => "GPUs",
+        Driver::Llvmpipe => "llvmpipe",
+        Driver::SwiftShader => "SwiftShader",
+    };
+    let named = |variant: &Variant| match variant.preferred_on {
+        [] => variant.name.to_string(),
+        drivers => {
+            let drivers: Vec<&str> = drivers.iter().map(driver).collect();
+            format!("{} (first choice on {})", variant.name, drivers.join(", "))
+        }
+    };
+    format!("variants {}", variants.iter().map(named).collect::<Vec<_>>().join(", "))
+}
+
+/// What a kernel is on CUDA: its sources, a library and what follows it, or what it expands into in its own test cases.
+fn on_cuda(spec: &'static KernelSpec) -> String {
+    match &spec.cuda {
+        OnCuda::Source([only]) => format!("one source, {} (shaders/{})", only.name, only.file),
+        OnCuda::Source(sources) => {
+            let names: Vec<&str> = sources.iter().map(|source| source.name).collect();
+            let mut files: Vec<String> =
+                sources.iter().map(|source| format!("shaders/{}", source.file)).collect();
+            files.dedup();
+            format!("the first that suits of {} ({})", names.join(", "), files.join(", "))
+        }
+        OnCuda::Library(library, after) => {
+            format!("{}, then shaders/{} for what it leaves undone", library.title(), after.file)
+        }
+        OnCuda::Expand => {
+            let into = expanded(spec);
+            let into = if into.is_empty() { String::new() } else { format!(": {}", into.join(", ")) };
+            format!("expands into smaller kernels, chosen from shape{into}")
+        }
+    }
+}
+
+/// The kernels into which a kernel expands on CUDA in its test cases, in order of appearance; none in a build without CUDA.
+fn expanded(spec: &'static KernelSpec) -> Vec<&'static str> {
+    let mut names = Vec::new();
+    let Some(caps) = crate::backend::cuda::caps() else { return names };
+    for case in spec.cases.iter().filter(|case| !case.bench) {
+        let graph = Concrete::of(spec, case).and_then(|concrete| concrete.graph());
+        let Ok(schedule) = graph.and_then(|(graph, ..)| graph.schedule(Lowering::Cuda(caps))) else {
+            continue;
+        };
+        for step in &schedule.steps {
+            if !names.contains(&step.kernel.name) {
+                names.push(step.kernel.name);
+            }
+        }
+    }
+    names
 }
 
 /// Parameter bytes: the defaults with what was given.

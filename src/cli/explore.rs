@@ -10,7 +10,7 @@ use std::process::ExitCode;
 pub(super) struct Args {
     /// Pictures, folders, videos, `camera`, `screen`, `screen:X,Y,WIDTHxHEIGHT`, `synthetic`, or `cat` [default: cat, the built-in photograph]
     sources: Vec<String>,
-    /// Device to compute on: cpu, or the index, name or backend of an adapter [default: the one that draws]
+    /// Device to compute on: cpu, cuda:0, or the index, name or backend of an adapter [default: the one that draws]
     #[arg(long, value_parser = super::device_word)]
     device: Option<String>,
     #[command(flatten)]

@@ -41,7 +41,7 @@ pub(super) struct Args {
     /// The node whose row it is: its number, or its name where the file has names
     #[arg(long, requires = "mask", allow_hyphen_values = true)]
     node: Option<String>,
-    /// Device for the row: auto, cpu, or the index, name or backend of an adapter
+    /// Device for the row: auto, cpu, cuda:0, or the index, name or backend of an adapter
     #[arg(long, default_value = "auto", value_parser = super::device_word)]
     device: String,
     #[command(flatten)]

@@ -92,7 +92,7 @@ pub(super) struct Args {
     /// Show one head instead of the mean over heads
     #[arg(long)]
     head: Option<usize>,
-    /// auto, cpu, or the index, name or backend of an adapter (see `wgattn devices`)
+    /// auto, cpu, cuda:0, or the index, name or backend of an adapter (see `wgattn devices`)
     #[arg(long, default_value = "auto", value_parser = super::device_word)]
     device: String,
     #[command(flatten)]

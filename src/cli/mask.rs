@@ -74,7 +74,7 @@ pub(super) struct Args {
     /// Also write the whole matrix as .npy (queries, keys)
     #[arg(long)]
     matrix: Option<PathBuf>,
-    /// Device: auto, cpu, or the index, name or backend of an adapter. It computes the rows of a mask on a graph; for other masks
+    /// Device: auto, cpu, cuda:0, or the index, name or backend of an adapter. It computes the rows of a mask on a graph; for other masks
     /// its costs decide how attention under them would be computed
     #[arg(long, default_value = "auto", value_parser = super::device_word)]
     device: String,

@@ -98,7 +98,7 @@ pub(super) struct Args {
     /// How codes are made
     #[arg(long, value_enum, default_value = "fused")]
     code: CodeArg,
-    /// auto, cpu, or the index, name or backend of an adapter (see `wgattn devices`)
+    /// auto, cpu, cuda:0, or the index, name or backend of an adapter (see `wgattn devices`)
     #[arg(long, default_value = "auto", value_parser = super::device_word)]
     device: String,
     #[command(flatten)]

@@ -12,6 +12,7 @@ use super::widgets::{
     BarColours, Choice, Number, choice, colour_bar, note, number_field, row, section, segments, slider,
     small_print, switch,
 };
+use crate::backend::cuda;
 use crate::mask::MaskSpec;
 use crate::numbers::{grouped, significant};
 use crate::vision::palette::Palette;
@@ -478,6 +479,8 @@ fn device(ui: &mut Ui, device: &mut Device, facts: &PanelFacts) {
     }
     let other = match device {
         Device::Window => "The window's".to_string(),
+        // Also what is not offered but can be asked for: the host, a card in another precision.
+        Device::Named(name) if cuda::is_asked(&name.to_lowercase()) => name.clone(),
         Device::Named(name) => format!("{name} (not found)"),
     };
     choice(ui, "Compute on", "Where attention is computed.", device, &choices, &other);

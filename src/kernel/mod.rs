@@ -330,6 +330,24 @@ pub enum Library {
     Fft,
 }
 
+impl Library {
+    /// Its name, as steps that it does are called in lists of variants.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gemm => "cublas",
+            Self::Fft => "cufft",
+        }
+    }
+
+    /// Its name as its makers write it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Gemm => "cuBLAS",
+            Self::Fft => "cuFFT",
+        }
+    }
+}
+
 /// How a kernel runs on CUDA.
 #[derive(Debug)]
 pub enum OnCuda {

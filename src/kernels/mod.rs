@@ -70,7 +70,7 @@ pub fn find(name: &str) -> Option<&'static KernelSpec> {
 
 /// The list as a Markdown table: name, formula, how it runs on wgpu and on CUDA, source.
 pub fn markdown_table() -> String {
-    use crate::kernel::{Library, OnCuda, OnWgpu};
+    use crate::kernel::{OnCuda, OnWgpu};
     let mut table =
         String::from("| kernel | computes | on wgpu | on CUDA | source |\n|---|---|---|---|---|\n");
     for kernel in KERNELS {
@@ -80,8 +80,7 @@ pub fn markdown_table() -> String {
         };
         let cuda = match &kernel.cuda {
             OnCuda::Source(sources) => sources.iter().map(|s| s.name).collect::<Vec<_>>().join(", "),
-            OnCuda::Library(Library::Gemm, _) => "cuBLAS".into(),
-            OnCuda::Library(Library::Fft, _) => "cuFFT".into(),
+            OnCuda::Library(library, _) => library.title().into(),
             OnCuda::Expand => "expands".into(),
         };
         let formula = kernel.formula.replace('|', "\\|");

@@ -19,6 +19,16 @@ fn every_kernel_is_listed_and_described() {
             assert!(text.contains(&format!("--param {}=", field.name)), "{text}");
         }
         assert!(text.contains(kernel.formula) && text.contains(kernel.source), "{text}");
+        assert!(text.contains("\n  on wgpu: ") && text.contains("\n  on CUDA: "), "{text}");
+    }
+    for (kernel, told) in [
+        ("matmul", "on CUDA: cuBLAS, then shaders/linalg/matmul.cu for what it leaves undone"),
+        ("scale_rows", "on CUDA: the first that suits of vec4, plain (shaders/"),
+        ("reduce_sum", "on CUDA: one source, plain (shaders/"),
+        ("exact_attention", "on CUDA: expands into smaller kernels, chosen from shape: attention_rows"),
+    ] {
+        let text = folder.run(&["eval", "--describe", kernel]).done().stdout;
+        assert!(text.contains(told), "{text}");
     }
     folder.run(&["eval", "--describe", "matmull"]).refused(&["matmull", "did you mean matmul"]);
     // A list of what has a word in its name; options of a run have no meaning there.

@@ -6,32 +6,31 @@
 pub mod driver;
 pub mod host;
 mod plan;
+mod program;
+mod word;
 
 use super::Backend;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernel::Caps;
+use crate::words::counted;
+use word::Asked;
 
-pub(crate) use plan::{Action, CAPS, Launch, param_bytes, plan};
+pub(crate) use plan::{Action, CAPS, Launch, param_words, plan};
+pub use word::Precision;
 
-/// Whether a word asks for a CUDA device: `cuda`, `cuda:0`, `cuda:host`.
+/// Whether a word asks for a CUDA device: `cuda`, `cuda:0`, `cuda:0:tf32`, `cuda:host`.
 pub fn is_asked(word: &str) -> bool {
     word == "cuda" || word.starts_with("cuda:")
 }
 
-/// Opens what a word asks for: the first card, a card by its number, or the host.
+/// Opens what a word asks for: the first card, a card by its number, also with products in TF32 or BF16, or the host.
 ///
-/// Errors: [`Error::NoDevice`] with what is missing or wrong.
+/// Errors: [`Error::NoDevice`](crate::error::Error::NoDevice) with what is missing or wrong.
 pub fn open(asked: &str) -> Result<Box<dyn Backend>> {
-    if asked == host::NAME {
-        return Ok(Box::new(host::HostBackend::open()?));
-    }
-    let number = asked.strip_prefix("cuda:").map_or(Ok(0), str::parse);
-    let number = number.map_err(|_| Error::NoDevice {
-        asked: asked.into(),
-        reason: "ask for cuda, cuda:0 (a card by its number) or cuda:host (sources on the host, for tests)"
-            .into(),
-    })?;
-    Ok(Box::new(driver::CudaBackend::open(number)?))
+    Ok(match Asked::read(asked)? {
+        Asked::Host => Box::new(host::HostBackend::open()?),
+        Asked::Card(number, precision) => Box::new(driver::CudaBackend::open(number, precision)?),
+    })
 }
 
 /// What kernels may count on there.
@@ -47,7 +46,12 @@ pub fn cards() -> std::result::Result<Vec<String>, String> {
         return Err(lack.unwrap_or_else(|| "no card".into()));
     }
     let told = |(number, card): (usize, &driver::CardReport)| {
-        format!("cuda:{number}  {} · {} · PCI {}{lacks}", card.info.name, card.info.driver, card.bus)
+        let parts = card.facts.card.iter().filter_map(|c| c.multiprocessors);
+        let parts: String = parts
+            .map(|count| format!(" · {}", counted(count, "multiprocessor", "multiprocessors")))
+            .collect();
+        let bus = card.facts.bus.as_deref().unwrap_or("unknown");
+        format!("cuda:{number}  {} · {} · PCI {bus}{parts}{lacks}", card.info.name, card.info.driver)
     };
     Ok(cards.iter().enumerate().map(told).collect())
 }

@@ -97,8 +97,8 @@ fn launch(step: &Step, source: &'static Source) -> Result<Launch> {
     Ok(Launch { source, text, blocks })
 }
 
-/// The bytes of `Params`.
-pub(crate) fn param_bytes(step: &Step) -> Vec<u8> {
+/// `Params`, word by word, with one more: a struct without members has a byte all the same.
+pub(crate) fn param_words(step: &Step) -> Vec<u32> {
     let strides = |port: usize| -> (u32, u32) {
         let Some(tensor) = step.args[port] else { return (0, 0) };
         let shape = tensor.shape();
@@ -107,12 +107,12 @@ pub(crate) fn param_bytes(step: &Step) -> Vec<u8> {
         (if dims[0] == 1 { 0 } else { inner * dims[1] }, if dims[1] == 1 { 0 } else { inner })
     };
     let word = |word: Word| match word {
-        Word::Live(i) => [0, 1, 2, 3].map(|byte| step.params[4 * i + byte]),
-        Word::Dim(name) => step.dims.size(name).to_le_bytes(),
-        Word::StrideB(port) => strides(port).0.to_le_bytes(),
-        Word::StrideH(port) => strides(port).1.to_le_bytes(),
+        Word::Live(i) => bytemuck::pod_read_unaligned(&step.params[4 * i..4 * i + 4]),
+        Word::Dim(name) => step.dims.size(name),
+        Word::StrideB(port) => strides(port).0,
+        Word::StrideH(port) => strides(port).1,
     };
-    words(step.kernel).into_iter().flat_map(|(_, _, w)| word(w)).collect()
+    words(step.kernel).into_iter().map(|(_, _, w)| word(w)).chain([0]).collect()
 }
 
 impl Action {
@@ -120,8 +120,7 @@ impl Action {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Launch(launch) => launch.source.name,
-            Self::Library(Library::Gemm, _) => "cublas",
-            Self::Library(Library::Fft, _) => "cufft",
+            Self::Library(library, _) => library.name(),
         }
     }
 

@@ -95,8 +95,12 @@ fn card(device: &Device) -> String {
         place.iter().filter_map(|(name, id)| Some(format!("{name} {}", id.as_ref()?))).collect();
     let driver = device.driver.as_deref().unwrap_or("driver unknown");
     let place = if place.is_empty() { String::new() } else { format!(" · {}", place.join(", ")) };
+    let card = match device.card.as_slice() {
+        [] => String::new(),
+        words => format!("<p class=\"sub\">{}</p>", escaped(&words.join(", "))),
+    };
     format!(
-        "<section class=\"card\"><h3>{}</h3><p class=\"sub\">{}{}</p><div>{badges}</div><dl class=\"facts\">{facts}</dl>{why}</section>\n",
+        "<section class=\"card\"><h3>{}</h3><p class=\"sub\">{}{}</p>{card}<div>{badges}</div><dl class=\"facts\">{facts}</dl>{why}</section>\n",
         escaped(&shortened(&device.name, LONGEST)),
         escaped(&shortened(driver, LONGEST)),
         escaped(&place)

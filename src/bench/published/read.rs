@@ -2,7 +2,9 @@
 
 use super::{Device, Document, Peaks, Point, Roof, Row, SCHEMA, Series, Suite, System, Times, VERSION};
 use crate::bench::Clock;
+use crate::bench::units::{memory, prefixed};
 use crate::error::{Error, Result};
+use crate::words::counted;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -371,12 +373,31 @@ fn device(at: &At<'_>) -> Result<Device> {
         index: at.number("index")?,
         timestamps: at.flag("timestamps")?,
         subgroup: at.numbers("subgroup")?,
+        card: card(&at.at("cuda")?)?,
         limits: by_name,
         peaks: peaks(&at.at("peaks")?)?,
         rows: at.needed_list("rows")?.iter().map(row).collect::<Result<_>>()?,
         suites: at.list("suites")?.iter().map(suite).collect::<Result<_>>()?,
         score: at.number("score")?,
     })
+}
+
+fn card(at: &At<'_>) -> Result<Vec<String>> {
+    let clock = |x: f64| prefixed(x, "Hz");
+    let count = |x: f64| counted(x as u64, "multiprocessor", "multiprocessors");
+    let versions = [("driver", "CUDA"), ("nvrtc", "NVRTC"), ("cublas", "cuBLAS"), ("cufft", "cuFFT")];
+    let mut words = vec![
+        at.text("compute_capability")?.map(|c| format!("compute capability {c}")),
+        at.number("multiprocessors")?.map(count),
+        at.number("memory_bytes")?.map(memory),
+        at.number("clock_hz")?.map(|x| format!("up to {}", clock(x))),
+        at.number("memory_clock_hz")?.map(|x| format!("memory up to {}", clock(x))),
+    ];
+    for (key, name) in versions {
+        words.push(at.text(key)?.map(|version| format!("{name} {version}")));
+    }
+    words.push(at.text("products")?.map(|precision| format!("products in {precision}")));
+    Ok(words.into_iter().flatten().collect())
 }
 
 fn row(at: &At<'_>) -> Result<Row> {

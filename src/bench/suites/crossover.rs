@@ -220,7 +220,7 @@ impl Landmarked {
         let tensors: Vec<Option<Tensor>> =
             head.spec.ports.iter().map(|p| (p.name == "out").then_some(self.out)).collect();
         match expected.compare(head.spec, program, &tensors)? {
-            Some(found) if !found.is_right() => Err(wrong(head.spec.name, found)),
+            Some(found) if !found.stands(program) => Err(wrong(head.spec.name, found)),
             found => Ok((found.map(|f| f.error), "first head".into())),
         }
     }

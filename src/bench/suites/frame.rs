@@ -192,7 +192,11 @@ impl Map {
         // Features of single precision differ by roundings, which the row's own floor allows for.
         let allowed = nystrom_map::SPEC.tolerance.floor;
         let found = Found { error, tolerance: allowed, port: "row" };
-        if found.is_right() { Ok((Some(error), "attention row".into())) } else { Err(wrong("frame", found)) }
+        if found.stands(program) {
+            Ok((Some(error), "attention row".into()))
+        } else {
+            Err(wrong("frame", found))
+        }
     }
 }
 

@@ -115,7 +115,7 @@ pub(super) fn check(
     let error = deviation(&tensor(got)?, &truth)?.error;
     let allowed = tolerance.factor * deviation(&tensor(naive)?, &truth)?.error + tolerance.floor + extra;
     let found = Found { error, tolerance: allowed, port: "out" };
-    if !found.is_right() {
+    if !found.stands(program) {
         return Err(wrong(kernel, found));
     }
     Ok((error, crate::words::counted(spots.len(), "row", "rows")))

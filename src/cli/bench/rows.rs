@@ -1,7 +1,7 @@
 //! The rows of `wgattn bench`: kernels of the list on one or several devices, printed and exported as they come.
 
 use super::{Args, compare, device_line, progress, stage, suites};
-use crate::backend::{Backend, DeviceKind, cuda, device};
+use crate::backend::{Backend, DeviceKind, device};
 use crate::bench::compare::{Options, against_baseline};
 use crate::bench::document::{Document, Settings};
 use crate::bench::published::{Document as Published, Point, Suite};
@@ -212,7 +212,7 @@ pub(super) fn parse_sizes(text: &str) -> Result<Sizes, String> {
 fn candidates(args: &Args) -> Result<Vec<Candidate<'static>>, Failure> {
     let (places, told) = device::select(&device::list(), &args.device, &args.backend)?;
     told.iter().for_each(notice);
-    if let Some(place) = places.iter().find(|place| cuda::is_asked(place) && place.ends_with("host")) {
+    if let Some(place) = places.iter().find(|place| place.starts_with("cuda:host")) {
         let reason = "says nothing about speed: it runs threads one after another, for `wgattn conformance`; ask for cuda:0";
         return Err(Error::NoDevice { asked: place.clone(), reason: reason.into() }.into());
     }
@@ -224,7 +224,8 @@ fn candidates(args: &Args) -> Result<Vec<Candidate<'static>>, Failure> {
             if !std::mem::replace(&mut told, true) {
                 opened.notices.iter().for_each(notice);
             }
-            Ok((opened.backend, device::facts(opened.index)))
+            let facts = opened.facts();
+            Ok((opened.backend, facts))
         };
         Candidate { asked: format!("device {asked}"), open: Box::new(open) }
     };

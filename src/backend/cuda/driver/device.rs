@@ -1,6 +1,8 @@
 #![allow(unsafe_code, reason = "the CUDA driver is a C library")]
 //! A card: its context, its stream, its memory, and what its errors mean.
 
+use crate::backend::cuda::program;
+use crate::backend::device::CardFacts;
 use crate::error::{Error, Result};
 use cudarc::driver::{result, sys};
 use std::ffi::{CStr, c_void};
@@ -16,8 +18,17 @@ pub(super) struct Card {
     pub(super) architecture: i32,
     /// `0000:65:00.0`.
     pub(super) bus: String,
-    /// CUDA version of the driver.
-    pub(super) driver: String,
+    /// What else the driver says of it; nothing of libraries.
+    pub(super) facts: CardFacts,
+}
+
+/// PCI vendor and device number of what sits at `bus`, where the system tells.
+pub(super) fn pci_numbers(bus: &str) -> Option<String> {
+    let number = |name: &str| {
+        let text = std::fs::read_to_string(format!("/sys/bus/pci/devices/{bus}/{name}")).ok()?;
+        Some(text.trim().strip_prefix("0x")?.to_string())
+    };
+    Some(format!("{}:{}", number("vendor")?, number("device")?))
 }
 
 /// All cards, in the driver's order. The driver has been initialised.
@@ -42,6 +53,23 @@ pub(super) fn cards() -> Result<Vec<Card>> {
             let mut bus = [0_i8; 32];
             // SAFETY: writes at most as many bytes as it is told, a zero included.
             unsafe { sys::cuDeviceGetPCIBusId(bus.as_mut_ptr().cast(), 32, device) }.result().map_err(say)?;
+            // What a driver does not tell is no reason to do without the card; 0 of anything is not told.
+            let told = |which, unit: u64| {
+                attribute(which).ok().and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0).map(|n| n * unit)
+            };
+            // SAFETY: the device is one of the driver's.
+            let memory_bytes = unsafe { result::device::total_mem(device) }.ok().map(|bytes| bytes as u64);
+            let facts = CardFacts {
+                compute_capability: [major, minor].map(i32::unsigned_abs),
+                multiprocessors: told(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 1),
+                memory_bytes,
+                l2_bytes: told(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 1),
+                clock_hz: told(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1000),
+                memory_clock_hz: told(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 1000),
+                memory_bus_bits: told(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 1),
+                driver: format!("{}.{}", version / 1000, version % 1000 / 10),
+                ..CardFacts::default()
+            };
             // SAFETY: the driver ended it with a zero.
             let bus = unsafe { CStr::from_ptr(bus.as_ptr().cast()) }.to_string_lossy().to_lowercase();
             Ok(Card {
@@ -49,7 +77,7 @@ pub(super) fn cards() -> Result<Vec<Card>> {
                 name: result::device::get_name(device).map_err(say)?,
                 architecture: 10 * major + minor,
                 bus,
-                driver: format!("CUDA {}.{}", version / 1000, version % 1000 / 10),
+                facts,
             })
         })
         .collect()
@@ -186,11 +214,10 @@ impl Block {
             Err(error) => device.check(what, Err(error)),
         }
     }
+}
 
-    /// Makes its first bytes zeros, and waits.
-    ///
-    /// Errors: as the driver says.
-    pub(super) fn clear(&self, bytes: u64) -> Result<()> {
+impl program::Block for Block {
+    fn clear(&mut self, bytes: u64) -> Result<()> {
         self.device.enter()?;
         // SAFETY: callers stay inside the block.
         let cleared = unsafe { result::memset_d8_async(self.at, 0, bytes as usize, self.device.stream) };
@@ -198,10 +225,7 @@ impl Block {
         self.device.wait("clearing")
     }
 
-    /// Copies from the host, from byte `at` on, and waits.
-    ///
-    /// Errors: as the driver says.
-    pub(super) fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
+    fn write(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
         self.device.enter()?;
         if bytes.is_empty() {
             return Ok(());
@@ -212,10 +236,7 @@ impl Block {
         self.device.wait("upload")
     }
 
-    /// Copies to the host, from byte `at` on, and waits.
-    ///
-    /// Errors: as the driver says.
-    pub(super) fn read(&self, at: u64, bytes: &mut [u8]) -> Result<()> {
+    fn read(&self, at: u64, bytes: &mut [u8]) -> Result<()> {
         self.device.enter()?;
         if bytes.is_empty() {
             return Ok(());

@@ -1,8 +1,9 @@
 #![allow(unsafe_code, reason = "cuBLAS and cuFFT are C libraries")]
-//! Matrix products by cuBLAS and transforms by cuFFT, in f32 as they are: TF32 and the like only where a caller names them.
+//! Matrix products by cuBLAS and transforms by cuFFT, in f32 as they are: products in TF32 and BF16 only where a caller names them.
 
 use super::device::{Block, Device};
 use super::loader;
+use crate::backend::cuda::Precision;
 use crate::error::{Error, Result};
 use crate::graph::Step;
 use crate::kernel::{KernelParams, Library};
@@ -18,9 +19,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// is captured.
 const WORKSPACE: u64 = 32 << 20;
 
-/// cuBLAS on one stream.
+/// cuBLAS on one stream, in one precision.
 #[derive(Debug)]
 pub(super) struct Blas {
+    precision: Precision,
     handle: Mutex<blas_sys::cublasHandle_t>,
     device: Arc<Device>,
     _workspace: Block,
@@ -33,18 +35,23 @@ unsafe impl Sync for Blas {}
 
 impl Blas {
     /// Errors: [`Error::Unsupported`] where the library is missing.
-    pub(super) fn open(device: &Arc<Device>) -> Result<Self> {
+    pub(super) fn open(device: &Arc<Device>, precision: Precision) -> Result<Self> {
         if let Some(missing) = loader::cublas_lack() {
             return Err(Error::Unsupported { device: device.card.name.clone(), missing });
         }
         device.enter()?;
         let workspace = Block::new(device, "cuBLAS", WORKSPACE)?;
         let handle = blas::create_handle().map_err(|e| device.failed("cuBLAS", e))?;
-        let opened = Self { handle: Mutex::new(handle), device: Arc::clone(device), _workspace: workspace };
+        let opened =
+            Self { precision, handle: Mutex::new(handle), device: Arc::clone(device), _workspace: workspace };
         // SAFETY: handle, stream and workspace live as long as `opened`.
         unsafe {
             blas::set_stream(handle, device.stream.cast()).map_err(|e| device.failed("cuBLAS", e))?;
             blas_sys::cublasSetWorkspace_v2(handle, opened._workspace.at as *mut _, WORKSPACE as usize)
+                .result()
+                .map_err(|e| device.failed("cuBLAS", e))?;
+            // With this one it is every call that says what it computes in.
+            blas_sys::cublasSetMathMode(handle, blas_sys::cublasMath_t::CUBLAS_DEFAULT_MATH)
                 .result()
                 .map_err(|e| device.failed("cuBLAS", e))?;
         }
@@ -65,7 +72,14 @@ impl Blas {
         w: CUdeviceptr,
         out: CUdeviceptr,
     ) -> Result<()> {
+        use blas_sys::cublasComputeType_t as Compute;
         use blas_sys::cublasOperation_t::{CUBLAS_OP_N, CUBLAS_OP_T};
+        use blas_sys::{cublasGemmAlgo_t::CUBLAS_GEMM_DFALT, cudaDataType_t::CUDA_R_32F};
+        let compute = match self.precision {
+            Precision::F32 => Compute::CUBLAS_COMPUTE_32F,
+            Precision::Tf32 => Compute::CUBLAS_COMPUTE_32F_FAST_TF32,
+            Precision::Bf16 => Compute::CUBLAS_COMPUTE_32F_FAST_16BF,
+        };
         let p = matmul::Params::from_bytes(&step.params);
         let size = |name: &str| step.dims.size(name) as c_int;
         let [b, h, n, cols] = ["b", "h", "n", "p"].map(size);
@@ -82,31 +96,37 @@ impl Blas {
         let even = |(batch, head): (c_longlong, c_longlong)| b == 1 || batch == c_longlong::from(h) * head;
         let (calls, heads) = if even(a_strides) && even(w_strides) { (1, b * h) } else { (b, h) };
         let transposed = |flag: u32| if flag == 0 { CUBLAS_OP_N } else { CUBLAS_OP_T };
+        let beta = 0.0_f32;
         let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
         for call in 0..calls {
             let at =
                 |base: CUdeviceptr, stride: c_longlong| base + (4 * c_longlong::from(call) * stride) as u64;
             // SAFETY: the caller's promise about pointers; sizes and strides are those of the tensors.
             let done = unsafe {
-                blas::sgemm_strided_batched(
+                blas::gemm_strided_batched_ex(
                     *handle,
                     transposed(p.transpose_w),
                     transposed(p.transpose_a),
                     cols,
                     n,
                     inner,
-                    &raw const p.alpha,
-                    at(w, w_strides.0) as *const f32,
+                    (&raw const p.alpha).cast(),
+                    at(w, w_strides.0) as *const _,
+                    CUDA_R_32F,
                     size("wc").max(1),
                     w_strides.1,
-                    at(a, a_strides.0) as *const f32,
+                    at(a, a_strides.0) as *const _,
+                    CUDA_R_32F,
                     size("ac").max(1),
                     a_strides.1,
-                    &0.0,
-                    at(out, c_longlong::from(h) * out_stride) as *mut f32,
+                    (&raw const beta).cast(),
+                    at(out, c_longlong::from(h) * out_stride) as *mut _,
+                    CUDA_R_32F,
                     cols.max(1),
                     out_stride,
                     heads,
+                    compute,
+                    CUBLAS_GEMM_DFALT,
                 )
             };
             done.map_err(|e| self.device.failed("matmul by cuBLAS", e))?;

@@ -4,6 +4,7 @@
 
 use cudarc::{cublas, cufft, driver, nvrtc};
 use libloading::Library;
+use std::ffi::c_int;
 
 /// The oldest driver: the functions and the machine code of CUDA 12.
 const OLDEST_DRIVER: i32 = 12_000;
@@ -28,6 +29,7 @@ const DRIVER: Needs = Needs {
         "cuDeviceGetName",
         "cuDeviceGetAttribute",
         "cuDeviceGetPCIBusId",
+        "cuDeviceTotalMem_v2",
         "cuDevicePrimaryCtxRetain",
         "cuDevicePrimaryCtxRelease_v2",
         "cuCtxSetCurrent",
@@ -87,12 +89,13 @@ const CUBLAS: Needs = Needs {
     name: "cuBLAS (libcublas.so.12 or cublas64_12.dll)",
     remedy: "install the CUDA toolkit's cuBLAS, or put its folder on the library path",
     symbols: &[
+        "cublasGetProperty",
         "cublasCreate_v2",
         "cublasDestroy_v2",
         "cublasSetStream_v2",
         "cublasSetWorkspace_v2",
-        "cublasSgemmStridedBatched",
-        "cublasSscal_v2",
+        "cublasSetMathMode",
+        "cublasGemmStridedBatchedEx",
     ],
     is_present: cublas::sys::is_culib_present,
     open: cublas::sys::culib,
@@ -101,7 +104,14 @@ const CUBLAS: Needs = Needs {
 const CUFFT: Needs = Needs {
     name: "cuFFT (libcufft.so.11 or cufft64_11.dll)",
     remedy: "install the CUDA toolkit's cuFFT, or put its folder on the library path",
-    symbols: &["cufftCreate", "cufftMakePlanMany", "cufftSetStream", "cufftExecC2C", "cufftDestroy"],
+    symbols: &[
+        "cufftGetProperty",
+        "cufftCreate",
+        "cufftMakePlanMany",
+        "cufftSetStream",
+        "cufftExecC2C",
+        "cufftDestroy",
+    ],
     is_present: cufft::sys::is_culib_present,
     open: cufft::sys::culib,
 };
@@ -165,4 +175,47 @@ pub(super) fn cublas_lack() -> Option<String> {
 /// Why there are no transforms, if there are none.
 pub(super) fn cufft_lack() -> Option<String> {
     CUFFT.lack()
+}
+
+/// The version of cuBLAS, `12.9.1`; `None` where it cannot be used.
+pub(super) fn cublas_version() -> Option<String> {
+    use cublas::sys::{cublasGetProperty, libraryPropertyType_t};
+    if CUBLAS.lack().is_some() {
+        return None;
+    }
+    // SAFETY: the function is there, and writes one integer.
+    version(
+        |part: libraryPropertyType_t, n| unsafe { cublasGetProperty(part, n) }.result().is_ok(),
+        [
+            libraryPropertyType_t::MAJOR_VERSION,
+            libraryPropertyType_t::MINOR_VERSION,
+            libraryPropertyType_t::PATCH_LEVEL,
+        ],
+    )
+}
+
+/// The version of cuFFT, `11.4.1`; `None` where it cannot be used.
+pub(super) fn cufft_version() -> Option<String> {
+    use cufft::sys::{cufftGetProperty, libraryPropertyType_t};
+    if CUFFT.lack().is_some() {
+        return None;
+    }
+    // SAFETY: the function is there, and writes one integer.
+    version(
+        |part: libraryPropertyType_t, n| unsafe { cufftGetProperty(part, n) }.result().is_ok(),
+        [
+            libraryPropertyType_t::MAJOR_VERSION,
+            libraryPropertyType_t::MINOR_VERSION,
+            libraryPropertyType_t::PATCH_LEVEL,
+        ],
+    )
+}
+
+/// The parts of a version with points between them, where `ask` tells all of them.
+fn version<P>(ask: impl Fn(P, *mut c_int) -> bool, parts: [P; 3]) -> Option<String> {
+    let number = |part| {
+        let mut number = 0;
+        ask(part, &raw mut number).then(|| number.to_string())
+    };
+    Some(parts.into_iter().map(number).collect::<Option<Vec<_>>>()?.join("."))
 }

@@ -4,17 +4,20 @@ mod device;
 mod library;
 mod loader;
 pub mod nvrtc;
-mod program;
+mod stream;
 
-use super::{Action, CAPS, plan};
+use super::program::{CudaProgram, Memory, Work};
+use super::{Action, CAPS, Precision, plan};
+use crate::backend::device::{CardFacts, Facts};
 use crate::backend::{Backend, DeviceInfo, DeviceKind, Program};
 use crate::error::{Error, Result};
-use crate::graph::{Graph, Lowering, Schedule, Step};
-use device::{Card, Device, Function};
+use crate::graph::{Graph, Lowering, Step};
+use crate::words::counted;
+use device::{Block, Card, Device, Function};
 use library::{Blas, Prepared};
-use program::{CudaProgram, Ready};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use stream::{Ready, Stream};
 
 /// The oldest architecture that sources are written for: Turing.
 const OLDEST: i32 = 75;
@@ -36,8 +39,8 @@ pub struct Report {
 pub struct CardReport {
     /// What it is.
     pub info: DeviceInfo,
-    /// Where it sits on the PCI bus.
-    pub bus: String,
+    /// Where it is, and what the driver says of it.
+    pub facts: Facts,
 }
 
 /// What this machine has of CUDA. Nothing here panics, whatever libraries it has or lacks.
@@ -54,7 +57,7 @@ pub fn report() -> Report {
             let lack =
                 [loader::nvrtc_lack(), loader::cublas_lack(), loader::cufft_lack()].into_iter().flatten();
             let lack = lack.collect::<Vec<_>>().join("; ");
-            let told = cards.iter().map(|card| CardReport { info: info(card), bus: card.bus.clone() });
+            let told = cards.iter().map(|card| CardReport { info: info(card), facts: facts(card) });
             Report { cards: told.collect(), lack: Some(lack).filter(|text| !text.is_empty()) }
         }
     }
@@ -65,7 +68,19 @@ fn info(card: &Card) -> DeviceInfo {
         name: card.name.clone(),
         backend: "cuda".into(),
         kind: DeviceKind::Discrete,
-        driver: format!("{}, sm_{}", card.driver, card.architecture),
+        driver: format!("CUDA {}, sm_{}", card.facts.driver, card.architecture),
+    }
+}
+
+/// The driver's part of the facts.
+fn facts(card: &Card) -> Facts {
+    Facts {
+        index: usize::try_from(card.ordinal).ok(),
+        pci: device::pci_numbers(&card.bus),
+        bus: Some(card.bus.clone()),
+        timestamps: true,
+        subgroup: Some([CAPS.subgroup_lanes; 2]),
+        card: Some(card.facts.clone()),
     }
 }
 
@@ -75,23 +90,31 @@ pub struct CudaBackend {
     device: Arc<Device>,
     compiler: nvrtc::Compiler,
     functions: Arc<Functions>,
+    precision: Precision,
     blas: Arc<OnceLock<Result<Blas>>>,
     held: String,
 }
 
 impl CudaBackend {
-    /// Opens a card by its place in the driver's list.
+    /// Opens a card by its place in the driver's list, with products in a precision.
     ///
-    /// Errors: [`Error::NoDevice`] with what is missing.
-    pub fn open(ordinal: usize) -> Result<Self> {
-        let none = |reason: String| Error::NoDevice { asked: format!("cuda:{ordinal}"), reason };
+    /// Errors: [`Error::NoDevice`] with what is missing, also where the card or the environment do not allow that precision.
+    pub fn open(ordinal: usize, precision: Precision) -> Result<Self> {
+        let none = |reason: String| Error::NoDevice {
+            asked: format!("cuda:{ordinal}{}", precision.suffix()),
+            reason,
+        };
+        if let Some(reason) = precision.overridden(std::env::var("NVIDIA_TF32_OVERRIDE").ok().as_deref()) {
+            return Err(none(reason));
+        }
         if let Some(lack) = loader::driver_lack() {
             return Err(none(lack));
         }
         let cards = device::cards()?;
         let count = cards.len();
         let card = cards.into_iter().nth(ordinal).ok_or_else(|| {
-            none(format!("the driver knows of {count} cards, numbered from 0; see `wgattn devices`"))
+            let cards = counted(count, "card", "cards");
+            none(format!("the driver knows of {cards}, numbered from 0; see `wgattn devices`"))
         })?;
         if card.architecture < OLDEST {
             return Err(none(format!(
@@ -101,13 +124,22 @@ impl CudaBackend {
                 card.architecture % 10
             )));
         }
+        if card.architecture < precision.oldest() {
+            return Err(none(format!(
+                "{} has compute capability {}.{}, and products in TF32 or BF16 need 8.0; ask for cuda:{ordinal}, in f32",
+                card.name,
+                card.architecture / 10,
+                card.architecture % 10
+            )));
+        }
         let compiler = nvrtc::Compiler::open().map_err(|e| none(e.to_string()))?;
         let device = Device::open(card)?;
-        Ok(Self { device, compiler, functions: Arc::default(), blas: Arc::default(), held: String::new() })
+        let (functions, blas) = Default::default();
+        Ok(Self { device, compiler, functions, precision, blas, held: String::new() })
     }
 
     fn blas(&self) -> Result<&Blas> {
-        self.blas.get_or_init(|| Blas::open(&self.device)).as_ref().map_err(Clone::clone)
+        self.blas.get_or_init(|| Blas::open(&self.device, self.precision)).as_ref().map_err(Clone::clone)
     }
 
     fn function(&self, step: &Step, action: &Action) -> Result<Arc<Function>> {
@@ -124,10 +156,9 @@ impl CudaBackend {
         Ok(function)
     }
 
-    fn ready(&self, schedule: &Schedule, step: &Step) -> Result<Ready> {
-        let action = plan(schedule, step, &self.held)?;
-        let function = self.function(step, &action)?;
-        let library = match &action {
+    fn ready(&self, step: &Step, action: &Action) -> Result<Ready> {
+        let function = self.function(step, action)?;
+        let library = match action {
             Action::Launch(_) => Prepared::Nothing,
             Action::Library(library, _) => {
                 if *library == crate::kernel::Library::Gemm {
@@ -136,21 +167,44 @@ impl CudaBackend {
                 Prepared::of(&self.device, step, *library)?
             }
         };
-        Ok(Ready { action, function, library })
+        Ok(Ready { function, library })
     }
 }
 
 impl Backend for CudaBackend {
     fn info(&self) -> DeviceInfo {
-        info(&self.device.card)
+        let info = info(&self.device.card);
+        DeviceInfo { name: format!("{}{}", info.name, self.precision.in_name()), ..info }
+    }
+
+    fn facts(&self) -> Facts {
+        let card = CardFacts {
+            nvrtc: Some(self.compiler.version()),
+            cublas: loader::cublas_version(),
+            cufft: loader::cufft_version(),
+            products: Some(self.precision.word()),
+            ..self.device.card.facts.clone()
+        };
+        Facts { card: Some(card), ..facts(&self.device.card) }
     }
 
     fn compile(&self, graph: &Graph) -> Result<Box<dyn Program>> {
         self.device.enter()?;
         let schedule = graph.schedule(Lowering::Cuda(&CAPS))?;
-        let steps =
-            schedule.steps.iter().map(|step| self.ready(&schedule, step)).collect::<Result<Vec<_>>>()?;
-        Ok(Box::new(CudaProgram::new(self.clone(), graph.clone(), schedule, steps)?))
+        let actions = schedule
+            .steps
+            .iter()
+            .map(|step| plan(&schedule, step, &self.held))
+            .collect::<Result<Vec<_>>>()?;
+        let steps = schedule
+            .steps
+            .iter()
+            .zip(&actions)
+            .map(|(step, action)| self.ready(step, action))
+            .collect::<Result<Vec<_>>>()?;
+        let memory = Memory::of(&schedule, |what, bytes| Block::new(&self.device, what, bytes.max(4)))?;
+        let machine = Stream::new(self.clone(), steps);
+        Ok(Box::new(CudaProgram::new(machine, Work { schedule, actions, memory }, graph.clone())))
     }
 
     fn held_to(&self, variants: &str) -> Result<Box<dyn Backend>> {

@@ -35,12 +35,12 @@ impl Code {
     ///
     /// # Safety
     ///
-    /// `arguments` are null or the beginnings of tensors of the kernel's ports, and `params` are the bytes of its `Params`.
+    /// `arguments` are null or the beginnings of tensors of the kernel's ports, and `params` are the words of its `Params`.
     pub(super) unsafe fn launch(
         &self,
         blocks: u32,
         threads: u32,
-        params: &[u8],
+        params: &[u32],
         arguments: &[*mut c_void],
         backwards: bool,
     ) -> Result<()> {
@@ -52,12 +52,9 @@ impl Code {
         let library = self.library.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the library was made by `Compiler::library`, which ends every source with a function of this type.
         let entry = unsafe { library.get::<Entry>(b"launch\0") }.map_err(|e| failed(e.to_string()))?;
-        // A block of `Params` may be empty, and is read as a struct of words.
-        let mut words: Vec<u32> = params.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
-        words.push(0);
         // SAFETY: the caller's promise; the lock makes this the only launch.
         let result = unsafe {
-            entry(blocks, threads, words.as_ptr().cast(), arguments.as_ptr(), c_int::from(backwards))
+            entry(blocks, threads, params.as_ptr().cast(), arguments.as_ptr(), c_int::from(backwards))
         };
         match result {
             0 => Ok(()),

@@ -1,6 +1,7 @@
-//! Memory of a program on the host: a block for every slot and tensor, with guards at both ends.
+//! Memory on the host: blocks with guards at both ends.
 
-use crate::graph::{Kind, Schedule, device_bytes};
+use crate::backend::cuda::program;
+use crate::error::Result;
 
 /// Bytes of a guard.
 const GUARD: usize = 1024;
@@ -17,7 +18,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    fn new(bytes: u64) -> Self {
+    pub(super) fn new(bytes: u64) -> Self {
         let bytes = bytes as usize;
         let words = (bytes + 2 * GUARD).div_ceil(ALIGN);
         Self { words: vec![u128::MAX; words], bytes }
@@ -28,7 +29,7 @@ impl Block {
     }
 
     /// The memory itself.
-    pub(super) fn bytes(&self) -> &[u8] {
+    fn bytes(&self) -> &[u8] {
         &self.all()[GUARD..GUARD + self.bytes]
     }
 
@@ -46,43 +47,24 @@ impl Block {
     }
 }
 
-/// Memory of all tensors.
-#[derive(Debug)]
-pub(super) struct Memory {
-    blocks: Vec<Block>,
-    /// The block of each tensor that owns memory.
-    place: Vec<Option<usize>>,
-    /// Blocks that transients share.
-    slots: usize,
+impl program::Block for Block {
+    fn clear(&mut self, bytes: u64) -> Result<()> {
+        self.bytes_mut()[..bytes as usize].fill(0);
+        Ok(())
+    }
+
+    fn write(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
+        self.bytes_mut()[at as usize..][..bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn read(&self, at: u64, bytes: &mut [u8]) -> Result<()> {
+        bytes.copy_from_slice(&self.bytes()[at as usize..][..bytes.len()]);
+        Ok(())
+    }
 }
 
-impl Memory {
-    /// For a schedule, with its constants in place.
-    pub(super) fn of(schedule: &Schedule) -> Self {
-        let mut blocks: Vec<Block> = schedule.slots.iter().map(|slot| Block::new(slot.bytes)).collect();
-        let slots = blocks.len();
-        let mut place = schedule.slot_of.clone();
-        for (id, info) in schedule.tensors.iter().enumerate() {
-            if info.base.is_none() && info.kind != Kind::Transient {
-                let mut block = Block::new(device_bytes(info));
-                // Outputs begin as zeros on every backend.
-                block.bytes_mut().fill(0);
-                if let Some(constant) = &info.constant {
-                    let bytes = constant.device_bytes();
-                    block.bytes_mut()[..bytes.len()].copy_from_slice(&bytes);
-                }
-                place[id] = Some(blocks.len());
-                blocks.push(block);
-            }
-        }
-        Self { blocks, place, slots }
-    }
-
-    /// The block of a tensor that owns memory; `None` for one that no step touches.
-    pub(super) fn block(&mut self, id: u32) -> Option<&mut Block> {
-        self.place[id as usize].map(|at| &mut self.blocks[at])
-    }
-
+impl program::Memory<Block> {
     /// Makes transients hold nothing.
     pub(super) fn forget_transients(&mut self) {
         self.blocks[..self.slots].iter_mut().for_each(|block| block.bytes_mut().fill(FILL));

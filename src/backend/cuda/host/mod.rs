@@ -6,17 +6,18 @@
 
 mod compiler;
 mod memory;
-mod program;
+mod turns;
 
+use super::program::{CudaProgram, Memory, Work};
 use super::{CAPS, plan};
 use crate::backend::{Backend, DeviceInfo, DeviceKind, Program};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Lowering};
 use compiler::Compiler;
-use memory::Memory;
-use program::HostProgram;
+use memory::Block;
 use std::path::PathBuf;
 use std::sync::Arc;
+use turns::Turns;
 
 /// The name by which the host is asked for.
 pub const NAME: &str = "cuda:host";
@@ -70,13 +71,14 @@ impl Backend for HostBackend {
             .iter()
             .map(|step| plan(&schedule, step, &self.held))
             .collect::<Result<Vec<_>>>()?;
-        let libraries = actions
+        let code = actions
             .iter()
             .zip(&schedule.steps)
             .map(|(action, step)| self.compiler.library(step.kernel, action.launch()))
             .collect::<Result<Vec<_>>>()?;
-        let memory = Memory::of(&schedule);
-        Ok(Box::new(HostProgram::new(graph.clone(), schedule, actions, libraries, memory, self.backwards)))
+        let memory = Memory::of(&schedule, |_, bytes| Ok(Block::new(bytes)))?;
+        let machine = Turns::new(code, self.backwards);
+        Ok(Box::new(CudaProgram::new(machine, Work { schedule, actions, memory }, graph.clone())))
     }
 
     fn held_to(&self, variants: &str) -> Result<Box<dyn Backend>> {

@@ -40,6 +40,14 @@ pub struct DeviceInfo {
     pub driver: String,
 }
 
+impl DeviceInfo {
+    /// In one line: name, backend, kind and driver, without what is empty.
+    pub fn told(&self) -> String {
+        let parts = [self.name.clone(), self.backend.clone(), self.kind.to_string(), self.driver.clone()];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
+    }
+}
+
 /// Kinds of device in the order in which automatic choice prefers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DeviceKind {
@@ -289,7 +297,7 @@ pub trait Program: Debug + Send {
     /// Errors: [`Error::Tensor`] for what is no output.
     fn read(&mut self, tensor: Tensor) -> Result<HostTensor>;
 
-    /// One run with these inputs as plain data, for other programs that run WebGPU; `None` where nothing is dispatched.
+    /// One run with these inputs as plain data, for other programs that run WebGPU or CUDA; `None` where nothing is dispatched.
     ///
     /// Errors: [`Error::Tensor`] for what is no tensor of the graph, a lost device.
     fn recording(&self, _inputs: &[(Tensor, &HostTensor)]) -> Result<Option<Recording>> {

@@ -9,7 +9,7 @@ use super::published::Suite;
 use super::report::{FIELDS, Row};
 use super::suites::{self, Kind};
 use super::system::{System, commit, date};
-use crate::backend::device::Facts;
+use crate::backend::device::{Facts, Missing};
 use crate::backend::{DeviceInfo, DeviceKind, Tuning};
 use crate::kernel::Caps;
 use serde_json::{Value, json};
@@ -78,8 +78,8 @@ pub struct Document {
     pub system: System,
     /// Devices in the order in which they were measured.
     pub devices: Vec<Device>,
-    /// Devices that were asked for and could not be opened, each with the reason.
-    pub left_out: Vec<(String, String)>,
+    /// Devices that were asked for and could not be opened.
+    pub left_out: Vec<Missing>,
 }
 
 impl Device {
@@ -143,7 +143,7 @@ impl Document {
             "wgattn": { "version": env!("CARGO_PKG_VERSION"), "commit": commit() },
             "date": self.date,
             "complete": self.complete,
-            "left_out": self.left_out.iter().map(|(asked, reason)| json!({ "asked": asked, "reason": reason })).collect::<Vec<_>>(),
+            "left_out": Missing::json(&self.left_out),
             "options": {
                 "quick": s.quick,
                 "seconds": s.seconds,

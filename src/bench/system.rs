@@ -1,4 +1,4 @@
-//! The machine that a benchmark ran on, as far as the system tells without further libraries.
+//! The machine that a benchmark or a conformance run ran on, as far as the system tells without further libraries.
 
 use serde_json::{Value, json};
 
@@ -74,12 +74,12 @@ impl System {
 }
 
 /// The commit that was built, where whoever built it said so in `WGATTN_COMMIT`.
-pub(super) fn commit() -> Option<&'static str> {
+pub(crate) fn commit() -> Option<&'static str> {
     option_env!("WGATTN_COMMIT").filter(|c| c.len() == 40 && c.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
 /// A moment as `2026-11-30T12:00:00Z`.
-pub(super) fn date(time: std::time::SystemTime) -> String {
+pub(crate) fn date(time: std::time::SystemTime) -> String {
     let seconds = time.duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     // The civil calendar from a count of days, in eras of 400 years that begin in March (Hinnant 2013).

@@ -8,10 +8,13 @@ pub mod host;
 mod plan;
 
 use super::Backend;
+use super::recording::Recording;
 use crate::error::{Error, Result};
+use crate::graph::{Graph, Lowering};
 use crate::kernel::Caps;
+use crate::tensor::{HostTensor, Tensor};
 
-pub(crate) use plan::{Action, CAPS, Launch, param_bytes, plan};
+pub(crate) use plan::{Action, CAPS, Launch, param_bytes, plan, record};
 
 /// Whether a word asks for a CUDA device: `cuda`, `cuda:0`, `cuda:host`.
 pub fn is_asked(word: &str) -> bool {
@@ -32,6 +35,15 @@ pub fn open(asked: &str) -> Result<Box<dyn Backend>> {
             .into(),
     })?;
     Ok(Box::new(driver::CudaBackend::open(number)?))
+}
+
+/// What any card would be told to do for a graph with these inputs, as plain data; no card is needed for it.
+///
+/// Errors: a graph that does not schedule, or for a part of which no source suits.
+pub fn recording(graph: &Graph, inputs: &[(Tensor, &HostTensor)]) -> Result<Recording> {
+    let schedule = graph.schedule(Lowering::Cuda(&CAPS))?;
+    let actions = schedule.steps.iter().map(|step| plan(&schedule, step, "")).collect::<Result<Vec<_>>>()?;
+    Ok(record(&schedule, &actions, inputs))
 }
 
 /// What kernels may count on there.

@@ -4,7 +4,8 @@
 use super::CudaBackend;
 use super::device::{Block, Event, Function, Replay};
 use super::library::Prepared;
-use crate::backend::cuda::{Action, CAPS, param_bytes};
+use crate::backend::cuda::{Action, CAPS, param_bytes, record};
+use crate::backend::recording::Recording;
 use crate::backend::{
     Burst, Memory, Program, StepForm, StepTime, Stopwatch, TimingSource, Timings, check_write, known,
 };
@@ -234,6 +235,10 @@ impl Program for CudaProgram {
         }
         data.resize(bytes.next_multiple_of(4), 0);
         HostTensor::from_device_bytes(tensor.shape(), tensor.dtype(), &data)
+    }
+
+    fn recording(&self, inputs: &[(Tensor, &HostTensor)]) -> Result<Option<Recording>> {
+        Ok(Some(record(&self.schedule, self.steps.iter().map(|ready| &ready.action), inputs)))
     }
 
     fn set_profiling(&mut self, on: bool) {

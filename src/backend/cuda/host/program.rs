@@ -3,7 +3,8 @@
 
 use super::compiler::Code;
 use super::memory::Memory;
-use crate::backend::cuda::{Action, CAPS, param_bytes};
+use crate::backend::cuda::{Action, CAPS, param_bytes, record};
+use crate::backend::recording::Recording;
 use crate::backend::{
     Memory as Held, Program, StepForm, StepTime, Stopwatch, TimingSource, Timings, check_write, known,
 };
@@ -194,6 +195,10 @@ impl Program for HostProgram {
             return Err(Error::Tensor { tensor: info.name.clone(), reason });
         }
         self.numbers(tensor)
+    }
+
+    fn recording(&self, inputs: &[(Tensor, &HostTensor)]) -> Result<Option<Recording>> {
+        Ok(Some(record(&self.schedule, &self.actions, inputs)))
     }
 
     fn set_profiling(&mut self, on: bool) {

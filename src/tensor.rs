@@ -146,6 +146,11 @@ impl Dims {
         }
     }
 
+    /// As messages show them: `n = 5, d = 3`.
+    pub fn told(&self) -> String {
+        self.iter().map(|(name, size)| format!("{name} = {size}")).collect::<Vec<_>>().join(", ")
+    }
+
     /// Names and sizes in order.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u32)> + '_ {
         self.0.iter().copied()

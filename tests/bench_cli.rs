@@ -381,10 +381,7 @@ fn a_comparison_with_the_baseline_is_exported() {
     }
     // The reference computes by ways of its own: no rates of operations that it may not do.
     let row = &document(&first)["devices"][0]["rows"][0];
-    assert!(
-        row["bytes"].is_number() && row["flop"].is_null() && row["flop_per_second"].is_null(),
-        "{row}"
-    );
+    assert!(row["bytes"].is_number() && row["flop"].is_null() && row["flop_per_second"].is_null(), "{row}");
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! The CUDA backend's name in a build without it.
 
 use super::Backend;
+use super::recording::Recording;
 use crate::error::{Error, Result};
+use crate::graph::Graph;
 use crate::kernel::Caps;
+use crate::tensor::{HostTensor, Tensor};
 
 /// Whether a word asks for a CUDA device: `cuda`, `cuda:0`, `cuda:0:tf32`, `cuda:host`.
 pub fn is_asked(word: &str) -> bool {
@@ -13,6 +16,13 @@ pub fn is_asked(word: &str) -> bool {
 ///
 /// Errors: always.
 pub fn open(_: &str) -> Result<Box<dyn Backend>> {
+    Err(Error::NotBuilt { feature: "cuda" })
+}
+
+/// Always [`Error::NotBuilt`].
+///
+/// Errors: always.
+pub fn recording(_: &Graph, _: &[(Tensor, &HostTensor)]) -> Result<Recording> {
     Err(Error::NotBuilt { feature: "cuda" })
 }
 

@@ -112,8 +112,13 @@ pub struct CardFacts {
 impl Opened {
     /// What is known of the device beyond its name.
     pub fn facts(&self) -> Facts {
-        self.index.and_then(facts_of_adapter).unwrap_or_else(|| self.backend.facts())
+        facts(self.index, self.backend.as_ref())
     }
+}
+
+/// What is known of an opened device beyond its name: by its place in the list of adapters, or by itself.
+pub fn facts(index: Option<usize>, backend: &dyn Backend) -> Facts {
+    index.and_then(facts_of_adapter).unwrap_or_else(|| backend.facts())
 }
 
 #[cfg(not(feature = "wgpu"))]
@@ -135,6 +140,36 @@ fn facts_of_adapter(index: usize) -> Option<Facts> {
     })
 }
 
+/// A device that was asked for and could not be opened: a run on several goes on without it, says so in what it writes, and fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// What it was asked for by: `device cuda:0`.
+    pub asked: String,
+    /// Why it could not be opened, in one line.
+    pub reason: String,
+}
+
+impl std::fmt::Display for Missing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} is left out: {}", self.asked, self.reason)
+    }
+}
+
+#[cfg(feature = "cli")]
+impl Missing {
+    /// A list of them as JSON: `{asked, reason}` each.
+    pub fn json(list: &[Self]) -> serde_json::Value {
+        let one = |missing: &Self| serde_json::json!({ "asked": missing.asked, "reason": missing.reason });
+        list.iter().map(one).collect()
+    }
+
+    /// Why a run fails that had to do without them; `None` where there are none.
+    pub fn failure(list: &[Self]) -> Option<String> {
+        let asked: Vec<&str> = list.iter().map(|missing| missing.asked.as_str()).collect();
+        (!asked.is_empty()).then(|| format!("{} could not be opened", asked.join(", ")))
+    }
+}
+
 /// All adapters in order of preference; none in a build without them.
 pub fn list() -> Vec<DeviceInfo> {
     #[cfg(feature = "wgpu")]
@@ -146,14 +181,21 @@ pub fn list() -> Vec<DeviceInfo> {
 /// Names of backends that can be asked for; `cpu` is the reference.
 const BACKENDS: [&str; 6] = ["vulkan", "dx12", "metal", "gl", "cuda", "cpu"];
 
+/// A word that asks for a card, by its number: `cuda` is `cuda:0`.
+fn card(word: &str) -> String {
+    let number = word.strip_prefix("cuda:").unwrap_or("0");
+    number.parse::<usize>().map_or_else(|_| word.into(), |number| format!("cuda:{number}"))
+}
+
 /// Several devices for one run, as [`open`] wants to be asked: `auto`, `cpu`, `cuda:0`, or places in `list`. Each once, in the order asked for.
 ///
 /// `asked` holds words as [`open`] takes them, and `all` for every adapter; `backends`, if any, keeps only devices of these. Without
 /// `asked`, backends stand for all their devices, and nothing at all for `auto`.
 ///
-/// The second list says what there is none of among several backends that were asked for.
+/// The second list says what there is none of among several backends that were asked for, and which of several adapters a name took.
 ///
-/// Errors: [`Error::NoDevice`] for what there is not, with the reason where CUDA is missing.
+/// Errors: [`Error::NoDevice`] for what there is not, with the reason where CUDA is missing; [`Error::NotBuilt`] for adapters in a build
+/// without them.
 pub fn select(
     list: &[DeviceInfo],
     asked: &[String],
@@ -177,6 +219,7 @@ pub fn select(
         let backend = place.parse::<usize>().map_or(other, |i| list[i].backend.as_str());
         backends.is_empty() || backends.iter().any(|b| b == backend)
     };
+    let absent = |backend: &str| !list.iter().any(|d| d.backend == backend);
     let (mut places, mut told): (Vec<String>, Vec<String>) = Default::default();
     let mut add = |place: String| {
         if !places.contains(&place) {
@@ -197,7 +240,7 @@ pub fn select(
                     }
                     Err(reason) => told.push(format!("no device of cuda: {reason}")),
                 },
-                _ if backends.len() > 1 && !list.iter().any(|d| d.backend == *backend) => {
+                _ if backends.len() > 1 && absent(backend) => {
                     told.push(format!("no device of {backend} here"));
                 }
                 _ => {}
@@ -207,15 +250,24 @@ pub fn select(
     } else {
         for word in asked.iter().map(|w| w.trim().to_lowercase()) {
             match word.as_str() {
+                "all" if !cfg!(feature = "wgpu") => return Err(Error::NotBuilt { feature: "wgpu" }),
                 "all" => every.clone().filter(|p| kept(p)).for_each(&mut add),
                 "auto" if backends.is_empty() => add(word),
                 // The best of the list, whose backend is known before it is opened.
                 "auto" => every.clone().find(|p| kept(p)).into_iter().for_each(&mut add),
-                _ if cuda::is_asked(&word) => Some(word).filter(|p| kept(p)).into_iter().for_each(&mut add),
+                _ if cuda::is_asked(&word) => {
+                    Some(card(&word)).filter(|p| kept(p)).into_iter().for_each(&mut add);
+                }
                 "cpu" => Some(word).filter(|p| kept(p)).into_iter().for_each(&mut add),
+                _ if !cfg!(feature = "wgpu") => return Err(Error::NotBuilt { feature: "wgpu" }),
+                // As with `backends`: the others run.
+                backend if asked.len() > 1 && BACKENDS.contains(&backend) && absent(backend) => {
+                    told.push(format!("no device of {backend} here"));
+                }
                 _ => {
-                    let place = choose(list, &word)?.0.to_string();
-                    Some(place).filter(|p| kept(p)).into_iter().for_each(&mut add);
+                    let (index, notice) = choose(list, &word)?;
+                    told.extend(notice);
+                    Some(index.to_string()).filter(|p| kept(p)).into_iter().for_each(&mut add);
                 }
             }
         }
@@ -227,10 +279,11 @@ pub fn select(
         let words = if asked.is_empty() { backends.join(",") } else { asked.join(",") };
         let kept = if backends.is_empty() { String::new() } else { format!(" of {}", backends.join(", ")) };
         let known: Vec<String> = list.iter().map(|d| format!("{} ({})", d.name, d.backend)).collect();
-        return Err(none(
-            &words,
-            format!("there is no such adapter{kept}; there are [{}]", known.join(", ")),
-        ));
+        let reason = match known.is_empty() {
+            true => "there is no adapter; install a driver (Debian: mesa-vulkan-drivers)".into(),
+            false => format!("there is no such adapter{kept}; there are [{}]", known.join(", ")),
+        };
+        return Err(none(&words, reason));
     }
     Ok((places, told))
 }
@@ -368,6 +421,10 @@ mod tests {
             (&[], &["vulkan", "cpu"], &["0", "1", "cpu"]),
             (&["auto"], &["gl"], &["2"]),
             (&[], &["gl", "dx12"], &["2"]),
+            // The same device under two words, and a backend that is not here among others.
+            (&["0", "rtx", "00"], &[], &["0"]),
+            (&["cuda", "cuda:0", "CUDA:00"], &[], &["cuda:0"]),
+            (&["gl", "metal"], &[], &["2"]),
         ] {
             assert_eq!(
                 selected(asked, backends).expect("there are such"),

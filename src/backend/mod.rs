@@ -40,6 +40,14 @@ pub struct DeviceInfo {
     pub driver: String,
 }
 
+impl DeviceInfo {
+    /// In one line: name, backend, kind and driver, without what is empty.
+    pub fn told(&self) -> String {
+        let parts = [self.name.clone(), self.backend.clone(), self.kind.to_string(), self.driver.clone()];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
+    }
+}
+
 /// Kinds of device in the order in which automatic choice prefers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DeviceKind {
@@ -223,9 +231,22 @@ pub trait Backend: Debug + Send + Sync {
     }
 }
 
+/// Whose variants a device runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Realisation {
+    /// The f64 reference, which has none.
+    Reference,
+    /// WGSL.
+    Wgsl,
+    /// CUDA C++, and NVIDIA's libraries.
+    Cuda,
+}
+
 /// How a step of a schedule runs on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepForm {
+    /// What `variant` is one of.
+    pub realisation: Realisation,
     /// The kernel's variant; `reference` where kernels have none.
     pub variant: &'static str,
     /// Dispatches: several where the step was cut into windows of heads or rows.
@@ -294,7 +315,7 @@ pub trait Program: Debug + Send {
     /// Errors: [`Error::Tensor`] for what is no output.
     fn read(&mut self, tensor: Tensor) -> Result<HostTensor>;
 
-    /// One run with these inputs as plain data, for other programs that run WebGPU; `None` where nothing is dispatched.
+    /// One run with these inputs as plain data, for other programs that run WebGPU or CUDA; `None` where nothing is dispatched.
     ///
     /// Errors: [`Error::Tensor`] for what is no tensor of the graph, a lost device.
     fn recording(&self, _inputs: &[(Tensor, &HostTensor)]) -> Result<Option<Recording>> {
@@ -318,7 +339,13 @@ pub trait Program: Debug + Send {
     /// How every step runs, in order.
     fn step_forms(&self) -> Vec<StepForm> {
         vec![
-            StepForm { variant: "reference", dispatches: 0, copied_bytes: 0, largest_copy_bytes: 0 };
+            StepForm {
+                realisation: Realisation::Reference,
+                variant: "reference",
+                dispatches: 0,
+                copied_bytes: 0,
+                largest_copy_bytes: 0
+            };
             self.schedule().steps.len()
         ]
     }

@@ -1,8 +1,8 @@
 //! What a compiled graph does on a GPU, as plain data: buffers with their first contents, shaders as flat WGSL, and copies
-//! and dispatches in order.
+//! and dispatches in order; or joined CUDA sources and their launches.
 //!
-//! Anything that can run WebGPU can run a recording, without this crate: it is what a bug report to a driver's authors
-//! holds, and what the conformance page gives to a browser.
+//! Anything that can run WebGPU, or CUDA, can run a recording, without this crate: it is what a bug report to a driver's
+//! authors holds, and what the conformance page gives to a browser.
 
 use crate::tensor::Tensor;
 
@@ -15,6 +15,8 @@ pub struct Recording {
     pub textures: Vec<TextureRecord>,
     /// Different shaders.
     pub shaders: Vec<ShaderRecord>,
+    /// Different CUDA sources; none on WebGPU.
+    pub sources: Vec<SourceRecord>,
     /// What is done, in order.
     pub commands: Vec<Command>,
     /// Where inputs and outputs are: the tensor's number and its place.
@@ -28,7 +30,7 @@ pub struct BufferRecord {
     pub label: String,
     /// Its size.
     pub bytes: u64,
-    /// Usages in WebGPU's words: `storage`, `uniform`, `indirect`, `copy_src`, `copy_dst`.
+    /// Usages in WebGPU's words: `storage`, `uniform`, `indirect`, `copy_src`, `copy_dst`; none on CUDA.
     pub usage: Vec<&'static str>,
     /// Its first bytes before the run, little-endian; the rest is zero.
     pub contents: Vec<u8>,
@@ -69,6 +71,19 @@ pub struct ShaderRecord {
     pub workgroup_bytes: u32,
 }
 
+/// A source in CUDA C++.
+#[derive(Clone, Debug)]
+pub struct SourceRecord {
+    /// Kernel and source.
+    pub name: String,
+    /// Entry point, `extern "C"`.
+    pub entry: &'static str,
+    /// The joined text, as NVRTC gets it.
+    pub text: String,
+    /// Threads of a block.
+    pub threads: u32,
+}
+
 /// One thing that is done.
 #[derive(Clone, Debug)]
 pub enum Command {
@@ -102,6 +117,47 @@ pub enum Command {
     },
     /// A dispatch in a compute pass.
     Dispatch(Dispatch),
+    /// A launch of a CUDA source.
+    Launch(Launch),
+    /// A call of one of CUDA's libraries.
+    Library(LibraryCall),
+}
+
+/// A launch of a CUDA source.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The source.
+    pub source: usize,
+    /// Blocks, in x alone.
+    pub blocks: u32,
+    /// Names, types and bits of the words of `Params`, the first argument.
+    pub params: Vec<(String, &'static str, u32)>,
+    /// The other arguments: a pointer each.
+    pub arguments: Vec<Argument>,
+}
+
+/// What one of CUDA's libraries is called for: a product or a transform of these tensors, as the kernel's formula says.
+#[derive(Clone, Debug)]
+pub struct LibraryCall {
+    /// `cublas` or `cufft`.
+    pub library: &'static str,
+    /// The kernel that it computes, without what a launch after it adds.
+    pub kernel: &'static str,
+    /// Sizes of the kernel's dimensions.
+    pub dims: Vec<(&'static str, u32)>,
+    /// Names, types and bits of the kernel's parameters.
+    pub params: Vec<(String, &'static str, u32)>,
+    /// The kernel's tensors.
+    pub arguments: Vec<Argument>,
+}
+
+/// A tensor given to a kernel in CUDA.
+#[derive(Clone, Debug)]
+pub struct Argument {
+    /// The port.
+    pub port: &'static str,
+    /// Its buffer and its first byte there; `None` stands for a null pointer, where an optional one is left out.
+    pub place: Option<(usize, u64)>,
 }
 
 /// A dispatch.

@@ -10,7 +10,7 @@ use super::published::Suite;
 use super::report::{FIELDS, Row};
 use super::suites::{self, Kind};
 use super::system::{System, commit, date};
-use crate::backend::device::{CardFacts, Facts};
+use crate::backend::device::{CardFacts, Facts, Missing};
 use crate::backend::{DeviceInfo, DeviceKind, Tuning};
 use crate::kernel::Caps;
 use serde_json::{Value, json};
@@ -79,8 +79,8 @@ pub struct Document {
     pub system: System,
     /// Devices in the order in which they were measured.
     pub devices: Vec<Device>,
-    /// Devices that were asked for and could not be opened, each with the reason.
-    pub left_out: Vec<(String, String)>,
+    /// Devices that were asked for and could not be opened.
+    pub left_out: Vec<Missing>,
     /// This run beside an earlier one, if that was asked for and the run has ended.
     pub baseline: Option<Comparison>,
 }
@@ -167,7 +167,7 @@ impl Document {
             "wgattn": { "version": env!("CARGO_PKG_VERSION"), "commit": commit() },
             "date": self.date,
             "complete": self.complete,
-            "left_out": self.left_out.iter().map(|(asked, reason)| json!({ "asked": asked, "reason": reason })).collect::<Vec<_>>(),
+            "left_out": Missing::json(&self.left_out),
             "options": {
                 "quick": s.quick,
                 "seconds": s.seconds,

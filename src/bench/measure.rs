@@ -3,11 +3,11 @@
 use super::expected::{Check, Checked, Expected, Found, wrong};
 use super::flags::{self, Clock, Flag};
 use super::stats::Summary;
-use crate::backend::{Backend, Burst, DeviceKind, Program, Stopwatch, TimingSource};
+use crate::backend::{Backend, Burst, DeviceKind, Program, Realisation, Stopwatch, TimingSource};
 use crate::error::Result;
 use crate::graph::Graph;
 use crate::kernel::case::Concrete;
-use crate::kernel::{Access, Case, Cost, KernelSpec, Loads, OnCuda, OnWgpu, Port};
+use crate::kernel::{Access, Case, Cost, KernelSpec, Loads, OnCuda, OnWgpu, Port, Variant};
 use crate::tensor::{HostTensor, Tensor};
 use std::time::Duration;
 
@@ -333,14 +333,16 @@ pub(super) fn steps(program: &dyn Program) -> (Vec<String>, Option<Vec<StepWork>
         if !names.contains(&name) {
             names.push(name);
         }
-        let variant = match &step.kernel.wgpu {
-            OnWgpu::Shader(list) => list.iter().find(|v| v.name == form.variant),
-            OnWgpu::Expand(_) => None,
+        let declared = match form.realisation {
+            Realisation::Reference => None,
+            Realisation::Wgsl => on_wgpu(&step.kernel.wgpu, form.variant)
+                .map(|v| ((v.loads)(&step.dims, &step.params), v.vec4)),
+            // What CUDA sources and libraries load, and by which path, nobody has counted: arithmetic, stores and memory bound them.
+            Realisation::Cuda => {
+                on_cuda(&step.kernel.cuda, form.variant).map(|vec4| (Words::default(), vec4))
+            }
         };
-        // What CUDA sources and libraries load, and by which path, nobody has counted: arithmetic, stores and memory bound them.
-        let of_variant = variant.map(|v| ((v.loads)(&step.dims, &step.params), v.vec4));
-        let of_cuda = || on_cuda(&step.kernel.cuda, form.variant).map(|vec4| (Words::default(), vec4));
-        let done = of_variant.or_else(of_cuda).map(|(one, vec4)| {
+        let done = declared.map(|(one, vec4)| {
             let heads = step.dims.batches() as f64;
             let cost = (step.kernel.cost)(&step.dims, &step.params);
             let writes = |port: &&Port| port.access != Access::Read && vec4.contains(&port.name);
@@ -375,6 +377,14 @@ pub(super) fn steps(program: &dyn Program) -> (Vec<String>, Option<Vec<StepWork>
         });
     }
     (names, work)
+}
+
+/// A variant by its name.
+fn on_wgpu(how: &OnWgpu, name: &str) -> Option<&'static Variant> {
+    match how {
+        OnWgpu::Shader(list) => list.iter().find(|v| v.name == name),
+        OnWgpu::Expand(_) => None,
+    }
 }
 
 /// The ports that a source reads and writes as vectors, or a library all of them; `None` where there is neither of that name.

@@ -29,7 +29,7 @@ mod units;
 
 pub use html::{html, html_comparison};
 pub use markdown::markdown;
-mod system;
+pub(crate) mod system;
 
 pub use expected::{Check, Checked, Expected, Found, Truths};
 pub use flags::{Clock, Flag};

@@ -10,7 +10,7 @@ use super::published::{Point, Suite};
 use super::report::Row;
 use super::score::score;
 use super::suites;
-use crate::backend::device::Facts;
+use crate::backend::device::{Facts, Missing};
 use crate::backend::{Backend, DeviceKind, Tuning};
 use crate::error::{Error, Result};
 use crate::words::{counted, one_line};
@@ -136,7 +136,7 @@ impl Session<'_, '_> {
 
 /// Measures all jobs on all devices.
 ///
-/// A device that does not open is told to the watcher, and is no device of the document; its name comes back. `all_variants` leaves out
+/// A device that does not open is told to the watcher, and is left out of the document's devices. `all_variants` leaves out
 /// rows whose variant does not suit the device, instead of letting them fail.
 pub fn run(
     mut document: Document,
@@ -144,12 +144,11 @@ pub fn run(
     jobs: &[Job],
     all_variants: bool,
     watcher: &mut dyn Watcher,
-) -> (Document, Vec<String>) {
+) -> Document {
     let asked_again = candidates.len() > 1
         || document.settings.tuning != Tuning::Off
         || jobs.iter().any(|job| job.variant.is_some());
     let mut truths = Truths::new(asked_again);
-    let mut missing = Vec::new();
     watcher.begun(&document);
     for candidate in candidates {
         match (candidate.open)() {
@@ -169,15 +168,15 @@ pub fn run(
                 of_device(&mut document, session, jobs, all_variants, &mut truths, watcher);
             }
             Err(error) => {
-                watcher.notice(&format!("{} is left out: {}", candidate.asked, one_line(&error)));
-                missing.push(candidate.asked.clone());
-                document.left_out.push((candidate.asked.clone(), one_line(&error)));
+                let missing = Missing { asked: candidate.asked.clone(), reason: one_line(&error) };
+                watcher.notice(&missing.to_string());
+                document.left_out.push(missing);
                 watcher.begun(&document);
             }
         }
     }
-    document.complete = missing.is_empty();
-    (document, missing)
+    document.complete = document.left_out.is_empty();
+    document
 }
 
 fn of_device(
@@ -478,8 +477,8 @@ mod tests {
             Ok((Box::new(faulty.clone()), Facts::default()))
         };
         let mut candidates = [Candidate { asked: "faulty".into(), open: Box::new(open) }];
-        let (document, missing) = run(Document::begun(settings), &mut candidates, jobs, false, &mut Nobody);
-        assert!(missing.is_empty() && document.complete);
+        let document = run(Document::begun(settings), &mut candidates, jobs, false, &mut Nobody);
+        assert!(document.left_out.is_empty() && document.complete);
         (document, opened.load(Ordering::Relaxed))
     }
 
@@ -689,10 +688,9 @@ mod tests {
         let open = || Err(Error::NoDevice { asked: "broken".into(), reason: "it is broken".into() });
         let mut candidates = [Candidate { asked: "broken".into(), open: Box::new(open) }];
         let mut heard = Heard(Vec::new());
-        let (document, missing) =
-            run(Document::begun(settings()), &mut candidates, &jobs(SMALL), false, &mut heard);
+        let document = run(Document::begun(settings()), &mut candidates, &jobs(SMALL), false, &mut heard);
         assert!(document.devices.is_empty());
-        assert_eq!(missing, ["broken"]);
+        assert_eq!(document.left_out.iter().map(|m| m.asked.as_str()).collect::<Vec<_>>(), ["broken"]);
         assert!(heard.0[0].contains("it is broken"), "{:?}", heard.0);
     }
 }

@@ -1,4 +1,4 @@
-//! The machine that a benchmark ran on, as far as the system tells without further libraries.
+//! The machine that a benchmark or a conformance run ran on, as far as the system tells without further libraries.
 
 use serde_json::{Value, json};
 
@@ -90,7 +90,7 @@ pub(super) fn short_commit(commit: &str) -> String {
 }
 
 /// A moment as `2026-11-30T12:00:00Z`.
-pub(super) fn date(time: std::time::SystemTime) -> String {
+pub(crate) fn date(time: std::time::SystemTime) -> String {
     let seconds = time.duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     // The civil calendar from a count of days, in eras of 400 years that begin in March (Hinnant 2013).

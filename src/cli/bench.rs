@@ -6,7 +6,7 @@ mod positions;
 mod rows;
 mod suites;
 
-use super::{Failure, Outcome, notice, open_device, print_line, progress, say};
+use super::{Failure, Outcome, notice, open_device, print_line, progress, stage};
 use crate::backend::{Backend, DeviceKind};
 use crate::bench::{
     self, LARGE, MaskedPoint, Options, Peaks, Point, Row, Scaling, TABLES, fourier_slope, measure,
@@ -15,7 +15,6 @@ use crate::graph::human_bytes;
 use crate::kernel::{Case, KernelSpec};
 use crate::words::{counted, one_line};
 use serde_json::{Value, json};
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 /// Options of measuring, which a list of rows would not look at.
@@ -211,14 +210,6 @@ fn peaks(backend: &dyn Backend, options: Options) -> Result<Peaks, Failure> {
     }
 }
 
-/// Says that something begins which takes a while: on a terminal until the next such word, elsewhere as a line.
-fn stage(what: &str) {
-    match std::io::stderr().is_terminal() {
-        true => progress(what),
-        false => say(what),
-    }
-}
-
 /// A row of a table.
 fn row(backend: &dyn Backend, spec: &'static KernelSpec, case: &Case, options: Options) -> Row {
     Row {
@@ -238,7 +229,8 @@ fn device_json(backend: &dyn Backend) -> Value {
 fn device_line(backend: &dyn Backend) -> String {
     let info = backend.info();
     let badge = if info.kind == DeviceKind::Software { " · software driver: judge by CPU time" } else { "" };
-    format!("{} · {} · {}{badge}", info.name, info.backend, info.driver)
+    let parts = [info.name, info.backend, info.driver].into_iter().filter(|part| !part.is_empty());
+    format!("{}{badge}", parts.collect::<Vec<_>>().join(" · "))
 }
 
 /// Time and memory over tokens.

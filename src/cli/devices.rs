@@ -89,8 +89,11 @@ fn describe(report: &crate::backend::wgpu::AdapterReport) -> (serde_json::Value,
     let timestamps = if report.timestamps { "timestamps" } else { "no timestamps" };
     let bus = if report.pci_bus.is_empty() { String::new() } else { format!(" at {}", report.pci_bus) };
     let mut lines = format!(
-        "{}    {} · {} · {} · {}\n     PCI {:04x}:{:04x}{bus} · {subgroups} · {timestamps}",
-        report.index, info.name, info.backend, info.kind, info.driver, report.vendor, report.device
+        "{}    {}\n     PCI {:04x}:{:04x}{bus} · {subgroups} · {timestamps}",
+        report.index,
+        info.told(),
+        report.vendor,
+        report.device
     );
     for (name, value) in &report.limits {
         lines.push_str(&format!("\n     {name} {value}"));

@@ -1,7 +1,7 @@
 //! The command line: one file per subcommand.
 //!
 //! Results go to stdout, everything else to stderr; with `--json`, stdout is only JSON. Exit codes: 0 done, 1 failed,
-//! 2 wrong usage.
+//! 2 wrong usage; whoever is ended by a signal has that signal's.
 
 mod bench;
 mod conformance;
@@ -10,6 +10,8 @@ mod eval;
 #[cfg(feature = "explorer")]
 mod explore;
 mod graph;
+mod interrupt;
+mod many;
 mod map;
 mod mask;
 mod node_link;
@@ -107,6 +109,15 @@ fn progress(text: &str) {
     if err.is_terminal() {
         let _ = write!(err, "\r\x1b[2K{text}");
         let _ = err.flush();
+    }
+}
+
+/// Says that something begins which takes a while: on a terminal until the next such word, elsewhere as a line.
+fn stage(what: &str) {
+    use std::io::IsTerminal as _;
+    match std::io::stderr().is_terminal() {
+        true => progress(what),
+        false => say(what),
     }
 }
 

@@ -1,11 +1,12 @@
-//! Reproductions for those who write drivers: per case a folder with flat WGSL, every buffer's bytes, what to dispatch, what
-//! must come out and what came out, in files that need none of this crate.
+//! Reproductions for those who write drivers: per case a folder with flat WGSL or CUDA C++, every buffer's bytes, what to dispatch or
+//! launch, what must come out and what came out, in files that need none of this crate.
 
 use super::folder::PendingFolder;
 use super::record::{Keep, file_word, manifest};
 use super::report::{info_json, judged_json};
-use super::suite::{Finished, Outcome};
-use super::{Expected, Ran, inputs};
+use super::suite::{self, Finished, Outcome};
+use super::{Evidence, Expected, inputs};
+use crate::backend::cuda;
 use crate::backend::recording::{Home, Recording, Written};
 use crate::kernel::{KernelSpec, Number, OnWgpu};
 use crate::tensor::HostTensor;
@@ -31,6 +32,11 @@ impl Dump {
         Ok(Self { folder: PendingFolder::beside(target)?, lines: Vec::new(), everything, device: 0 })
     }
 
+    /// What it wants to have of the runs.
+    pub fn keep(&self) -> suite::Keep {
+        if self.everything { suite::Keep::Everything } else { suite::Keep::Failures }
+    }
+
     /// What is added from now on comes from the next device.
     pub fn next_device(&mut self) {
         self.device += 1;
@@ -53,34 +59,23 @@ impl Dump {
         };
         let outcome = row.outcome.why().unwrap_or_else(|| "passed".into());
         let mut keep = |file: &str, bytes: &[u8]| self.folder.write(&format!("{name}/{file}"), bytes);
-        let recorded = match finished.ran {
-            Some(ran) => ran.program.recording(&inputs(expected, &ran.tensors)),
-            None => Ok(None),
-        };
-        let (recording, unrecorded) = match recorded {
-            Ok(Some(recording)) => (Some(recording), None),
-            Ok(None) if finished.ran.is_none() => {
-                (None, Some("it was not compiled, so there are no dispatches".to_string()))
-            }
-            Ok(None) => (None, Some("this device computes the reference and dispatches nothing".into())),
-            Err(error) => (None, Some(error.to_string())),
-        };
+        let (recording, unrecorded) = recorded(finished, expected);
         let mut manifest = case_json(finished, expected);
         manifest["unrecorded"] = json!(unrecorded);
         manifest["run"] = match &recording {
             Some(recording) => {
                 let mut run = self::manifest(recording, &mut keep)?;
                 // A device that does not run it again has no trace; what it did is in the manifest all the same.
-                let traced = finished.ran.map_or(Ok(Vec::new()), |ran| ran.program.trace());
-                match traced {
-                    Ok(trace) => add_trace(&mut run, &trace, &mut keep)?,
-                    Err(error) => run["untraced"] = json!(error.to_string()),
+                match finished.evidence.map(|evidence| &evidence.trace) {
+                    Some(Ok(trace)) => add_trace(&mut run, trace, &mut keep)?,
+                    Some(Err(error)) => run["untraced"] = json!(error.to_string()),
+                    None => {}
                 }
                 run
             }
             None => without_recording(finished, expected, &mut keep)?,
         };
-        manifest["outputs"] = outputs(expected, finished.ran, recording.as_ref(), &mut keep)?;
+        manifest["outputs"] = outputs(expected, finished.evidence, recording.as_ref(), &mut keep)?;
         let text = serde_json::to_string_pretty(&manifest).map_err(io::Error::other)?;
         keep("manifest.json", text.as_bytes())?;
         keep("README.txt", readme(finished, expected, recording.as_ref(), &outcome).as_bytes())?;
@@ -104,6 +99,27 @@ impl Dump {
             self.folder.put_in_place()?;
         }
         Ok(count)
+    }
+}
+
+/// What the device was told to do, or why that is not known.
+fn recorded(finished: &Finished<'_>, expected: &Expected) -> (Option<Recording>, Option<String>) {
+    match finished.evidence.map(|evidence| &evidence.recording) {
+        Some(Ok(Some(recording))) => (Some(recording.clone()), None),
+        Some(Ok(None)) => (None, Some("this device computes the reference and dispatches nothing".into())),
+        Some(Err(error)) => (None, Some(error.to_string())),
+        // What a card is told to do is known without one, also where its compiler refused a source.
+        None if cuda::is_asked(&finished.device.info.backend) => {
+            let recording = expected
+                .concrete
+                .graph()
+                .and_then(|(graph, _, tensors)| cuda::recording(&graph, &inputs(expected, &tensors)));
+            match recording {
+                Ok(recording) => (Some(recording), None),
+                Err(error) => (None, Some(error.to_string())),
+            }
+        }
+        None => (None, Some("it did not run to its end, so its dispatches are not known".into())),
     }
 }
 
@@ -139,7 +155,7 @@ fn case_json(finished: &Finished<'_>, expected: &Expected) -> Value {
         "schema": "wgattn-reproduction",
         "schema_version": 1,
         "wgattn": env!("CARGO_PKG_VERSION"),
-        "device": info_json(finished.device),
+        "device": info_json(&finished.device.info, &finished.device.facts),
         "kernel": row.kernel,
         "case": row.case,
         "variant": row.variant,
@@ -193,7 +209,7 @@ fn doubles(tensor: &HostTensor) -> Vec<u8> {
 
 fn outputs(
     expected: &Expected,
-    ran: Option<&Ran>,
+    evidence: Option<&Evidence>,
     recording: Option<&Recording>,
     keep: Keep<'_>,
 ) -> io::Result<Value> {
@@ -211,12 +227,19 @@ fn outputs(
             "expected": f32_file,
             "allowed": wanted.allowed,
         });
-        if let Some(ran) = ran {
+        if let Some(evidence) = evidence {
             let file = format!("got-{port}-device.bin");
-            keep(&file, &ran.got[number].device_bytes())?;
+            keep(&file, &evidence.got[number].device_bytes())?;
             one["got"] = json!(file);
-            one["judged"] = judged_json(&ran.judged[number]);
-            let home = ran.tensors[wanted.index].and_then(|tensor| recording?.home(tensor));
+            one["judged"] = judged_json(&evidence.judged[number]);
+        }
+        // Tensors are numbered alike whenever the case is recorded.
+        let tensors = evidence.map_or_else(
+            || expected.concrete.graph().map(|(_, _, tensors)| tensors).unwrap_or_default(),
+            |evidence| evidence.tensors.clone(),
+        );
+        if let Some(recording) = recording {
+            let home = tensors.get(wanted.index).copied().flatten().and_then(|t| recording.home(t));
             one["place"] = match home {
                 Some(Home::Buffer { index, offset }) => json!({ "buffer": index, "offset": offset }),
                 Some(Home::Texture(index)) => json!({ "texture": index }),
@@ -234,13 +257,26 @@ fn readme(
     recording: Option<&Recording>,
     outcome: &str,
 ) -> String {
-    let (row, spec, device) = (finished.row, expected.concrete.spec, finished.device);
+    let (row, spec) = (finished.row, expected.concrete.spec);
     let how = match recording {
         None => {
             "It was not run as dispatches; manifest.json says why. There are the inputs (input-*.bin), the shader if it has one of\n\
              its own (shader.wgsl), and what must come out.\n"
                 .to_string()
         }
+        Some(recording) if !recording.sources.is_empty() || recording.shaders.is_empty() => format!(
+            "To run it on any card by CUDA (manifest.json has all the numbers):\n\
+             1. Allocate the {} of run.buffers, with the contents of their files from the first byte on; what has no file, and\n   \
+             what lies beyond a file's end, is zero.\n\
+             2. Compile everything in run.sources ({}) with NVRTC as it is: --std=c++17 and the card's architecture, no headers.\n\
+             3. Do run.commands in order. `launch`: the entry point with `blocks` blocks in x of `threads` threads; its first argument\n   \
+             is the struct `Params` by value, whose words `params` names in order, and the others are pointers: a buffer's first byte\n   \
+             plus `offset`, or null. `library`: what cuBLAS (f32, no TF32) or cuFFT has to compute of the same tensors by the kernel's\n   \
+             formula, row-major.\n\
+             4. Read outputs[].place and compare with the expected file.\n",
+            counted(recording.buffers.len(), "buffer", "buffers"),
+            counted(recording.sources.len(), "source", "sources"),
+        ),
         Some(recording) => format!(
             "To run it with any WebGPU implementation (manifest.json has all the numbers):\n\
              1. Make the {} and {} of run.buffers and run.textures, with the contents of their files from the first byte\n   \
@@ -260,15 +296,13 @@ fn readme(
         ),
     };
     format!(
-        "{}\n{}\n\nDevice: {} · {} · {}\nMade by: wgattn {}\n\n{}\n\n{how}\n\
+        "{}\n{}\n\nDevice: {}\nMade by: wgattn {}\n\n{}\n\n{how}\n\
          All files of numbers are little-endian without a header: expected-*-f64.bin are f64, all others hold what the device's\n\
          memory does (f32, u32 or i32 words; bytes padded to a word; four bytes per pixel).\n\
          An output is accepted when the largest |got − expected| divided by the largest |expected| is at most `allowed`.\n",
         row.name(),
         spec.formula,
-        device.name,
-        device.backend,
-        device.driver,
+        super::report::head(finished.device, true),
         env!("CARGO_PKG_VERSION"),
         outcome
     )

@@ -16,22 +16,25 @@ mod report;
 mod suite;
 #[cfg(all(feature = "cli", feature = "wgpu"))]
 mod web;
+mod workers;
 
 #[cfg(feature = "cli")]
 pub use dump::Dump;
 #[cfg(feature = "cli")]
 pub use folder::check_folder;
 #[cfg(feature = "cli")]
-pub use report::{SCHEMA_VERSION, json, text};
-pub use suite::{Device, Finished, Open, Outcome, Row, Tally, select};
+pub use report::{Document, SCHEMA_VERSION, text};
+pub use suite::{Device, Finished, Keep, MOST_CASE_SECONDS, Open, Outcome, Row, Tally, Watcher, select};
 #[cfg(all(feature = "cli", feature = "wgpu"))]
 pub use web::{Page, page};
 
+use crate::backend::recording::{Recording, Written};
 use crate::backend::{Backend, Program};
 use crate::error::Result;
 use crate::kernel::case::{Concrete, Deviation, deviation};
 use crate::kernel::{Access, Caps, Case, KernelSpec, OnWgpu, Port, Variant};
 use crate::tensor::{Dims, HostTensor, Tensor};
+use crate::words::counted;
 
 /// What one output of a case must be.
 #[derive(Clone, Debug)]
@@ -165,6 +168,31 @@ impl Ran {
     pub fn passes(&self) -> bool {
         self.judged.iter().all(Judged::passes)
     }
+
+    /// What is known of the run once its program is gone; it is run once more for that, dispatch by dispatch.
+    fn evidence(self, expected: &Expected) -> Evidence {
+        let recording = self.program.recording(&inputs(expected, &self.tensors));
+        let trace = match recording {
+            Ok(Some(_)) => self.program.trace(),
+            _ => Ok(Vec::new()),
+        };
+        Evidence { tensors: self.tensors, got: self.got, judged: self.judged, recording, trace }
+    }
+}
+
+/// A run of a case as plain data.
+#[derive(Debug)]
+pub struct Evidence {
+    /// Its tensors in port order.
+    pub tensors: Vec<Option<Tensor>>,
+    /// Results, one for each of [`Expected::outputs`].
+    pub got: Vec<HostTensor>,
+    /// The judgement of each.
+    pub judged: Vec<Judged>,
+    /// What the device was told to do; `None` where nothing is dispatched.
+    pub recording: Result<Option<Recording>>,
+    /// What each dispatch wrote, when it was run again.
+    pub trace: Result<Vec<Vec<Written>>>,
 }
 
 /// Runs a case on a backend and judges what comes out.
@@ -216,7 +244,8 @@ pub fn choices(caps: Option<&Caps>, spec: &'static KernelSpec, case: &Case) -> V
     let found: Vec<_> = list.iter().filter_map(choice).collect();
     match found.is_empty() {
         true => {
-            vec![Choice { variant: None, lacks: Some("no variant suits this shape on this driver".into()) }]
+            let lacks = format!("none of the variants takes {} on this driver", dims.told());
+            vec![Choice { variant: None, lacks: Some(lacks) }]
         }
         false => found,
     }
@@ -231,12 +260,15 @@ fn lacking(caps: &Caps, suits: &dyn Fn(&Caps) -> bool) -> Option<String> {
         return Some("needs subgroup operations, which the device lacks".into());
     }
     if suits(&memory(*caps)) {
-        return Some(format!("needs more workgroup memory than the device's {} bytes", caps.workgroup_bytes));
+        return Some(format!(
+            "needs more workgroup memory than the {} that the device has",
+            counted(caps.workgroup_bytes, "byte", "bytes")
+        ));
     }
     if suits(&rounds(*caps)) {
         return Some(format!(
-            "needs more than the {} loop rounds after which the driver ends a loop",
-            caps.loop_rounds
+            "needs loops of more than {}, after which the driver ends them",
+            counted(caps.loop_rounds, "round", "rounds")
         ));
     }
     suits(&rounds(groups(memory(*caps)))).then(|| "needs more than the device's limits allow".into())

@@ -1,6 +1,6 @@
 //! A recording in words: the manifest of a reproduction, which names everything, with the bytes in files beside it.
 
-use crate::backend::recording::{Bound, Command, Dispatch, Recording};
+use crate::backend::recording::{Argument, Bound, Command, Dispatch, Launch, LibraryCall, Recording};
 use serde_json::{Value, json};
 use std::io;
 
@@ -48,8 +48,17 @@ pub(super) fn manifest(recording: &Recording, keep: Keep<'_>) -> io::Result<Valu
             "bindings": shader.bindings.iter().map(binding).collect::<Vec<_>>(),
         }));
     }
+    let mut sources = Vec::new();
+    for (i, source) in recording.sources.iter().enumerate() {
+        let text = file(format!("source-{i}-{}.cu", file_word(&source.name)), source.text.as_bytes())?;
+        sources.push(json!({
+            "source": i, "name": source.name, "text": text, "entry_point": source.entry, "threads": source.threads,
+        }));
+    }
     let commands: Vec<Value> = recording.commands.iter().map(|c| command(recording, c)).collect();
-    Ok(json!({ "buffers": buffers, "textures": textures, "shaders": shaders, "commands": commands }))
+    Ok(json!({
+        "buffers": buffers, "textures": textures, "shaders": shaders, "sources": sources, "commands": commands,
+    }))
 }
 
 fn command(recording: &Recording, command: &Command) -> Value {
@@ -62,7 +71,51 @@ fn command(recording: &Recording, command: &Command) -> Value {
             "to": to, "row": row, "width": width, "height": height,
         }),
         Command::Dispatch(one) => dispatch(recording, one),
+        Command::Launch(one) => launch(recording, one),
+        Command::Library(one) => library(recording, one),
     }
+}
+
+/// A word of parameters with its bits, for people and programs.
+fn word((name, ty, bits): &(String, &str, u32)) -> Value {
+    let value = if matches!(*ty, "f32" | "float") { json!(f32::from_bits(*bits)) } else { json!(bits) };
+    json!({ "name": name, "type": ty, "value": value, "bits": format!("{bits:#010x}") })
+}
+
+fn arguments(recording: &Recording, list: &[Argument]) -> Vec<Value> {
+    let argument = |Argument { port, place }: &Argument| match place {
+        Some((index, offset)) => json!({
+            "port": port, "buffer": index, "offset": offset, "holds": recording.buffers[*index].label,
+        }),
+        None => json!({ "port": port, "buffer": null }),
+    };
+    list.iter().map(argument).collect()
+}
+
+fn launch(recording: &Recording, launch: &Launch) -> Value {
+    let source = &recording.sources[launch.source];
+    json!({
+        "do": "launch",
+        "source": launch.source,
+        "name": source.name,
+        "blocks": launch.blocks,
+        "threads": source.threads,
+        "params": launch.params.iter().map(word).collect::<Vec<_>>(),
+        "arguments": arguments(recording, &launch.arguments),
+    })
+}
+
+fn library(recording: &Recording, call: &LibraryCall) -> Value {
+    let dims: serde_json::Map<String, Value> =
+        call.dims.iter().map(|(name, size)| ((*name).into(), json!(size))).collect();
+    json!({
+        "do": "library",
+        "library": call.library,
+        "kernel": call.kernel,
+        "dimensions": dims,
+        "params": call.params.iter().map(word).collect::<Vec<_>>(),
+        "arguments": arguments(recording, &call.arguments),
+    })
 }
 
 fn dispatch(recording: &Recording, dispatch: &Dispatch) -> Value {
@@ -74,10 +127,6 @@ fn dispatch(recording: &Recording, dispatch: &Dispatch) -> Value {
         Bound::Texture(index) => {
             json!({ "binding": number, "texture": index, "holds": recording.textures[index].label })
         }
-    };
-    let word = |(name, ty, bits): &(String, &str, u32)| {
-        let value = if *ty == "f32" { json!(f32::from_bits(*bits)) } else { json!(bits) };
-        json!({ "name": name, "type": ty, "value": value, "bits": format!("{bits:#010x}") })
     };
     json!({
         "do": "dispatch",

@@ -3,33 +3,69 @@
 use super::suite::{Device, Outcome, Row, Tally};
 use super::{Judged, is_exact};
 use crate::backend::DeviceInfo;
+use crate::backend::device::{Facts, Missing};
+use crate::bench::system::{System, commit, date};
 use crate::words::counted;
 use serde_json::{Value, json};
 
 /// Version of the JSON: raised when a field changes its meaning or goes away.
-pub const SCHEMA_VERSION: u32 = 1;
-
-/// All devices as JSON.
 ///
-/// `{schema, schema_version, wgattn, filter, devices}`; a device is `{device, unusable, passed, failed, ignored, seconds, rows}`, a
-/// row `{kernel, case, variant, outcome, why, seconds, outputs}` with `outcome` one of `passed`, `failed` and `ignored`, and an
-/// output `{port, error, allowed, naive, share, index, got, expected}`: errors are relative to the largest true value, `share` is
-/// the error in parts of what is allowed, `index` the worst element. What is not finite is null.
-pub fn json(filter: Option<&str>, devices: &[Device]) -> Value {
-    json!({
-        "schema": "wgattn-conformance",
-        "schema_version": SCHEMA_VERSION,
-        "wgattn": env!("CARGO_PKG_VERSION"),
-        "filter": filter,
-        "devices": devices.iter().map(device_json).collect::<Vec<_>>(),
-    })
+/// 1: `wgattn` was the version alone, and a device that could not be opened was one of `devices`, with its reason in `unusable`. 2: as
+/// [`Document::json`] says.
+pub const SCHEMA_VERSION: u32 = 2;
+
+/// A run: what was asked for, when and on what machine.
+#[derive(Clone, Debug)]
+pub struct Document {
+    /// When it began.
+    pub date: String,
+    /// Whether every case was tried on every device that was asked for.
+    pub complete: bool,
+    /// What the cases were chosen by.
+    pub filter: Option<String>,
+    /// The machine.
+    pub system: System,
+    /// Devices that were asked for and could not be opened.
+    pub left_out: Vec<Missing>,
+}
+
+impl Document {
+    /// A run that begins now on this machine.
+    pub fn begun(filter: Option<String>) -> Self {
+        let date = date(std::time::SystemTime::now());
+        Self { date, complete: false, filter, system: System::here(), left_out: Vec::new() }
+    }
+
+    /// As JSON, with the devices that were opened so far; the schema is `wgattn-conformance`, version [`SCHEMA_VERSION`].
+    ///
+    /// `{schema, schema_version, wgattn, date, complete, left_out, filter, system, devices}`. `wgattn` is `{version, commit}`, `system`
+    /// `{os, arch, cpu, cores, memory_bytes}`, and `left_out` lists `{asked, reason}` of devices that could not be opened. `complete` is
+    /// false until every case was tried, or told as not run, on every device that was asked for.
+    ///
+    /// A device is `{device, passed, failed, ignored, seconds, rows}`, whose `device` is `{name, backend, type, driver, index, pci, bus}`;
+    /// the last three are its place in `wgattn devices`, its PCI vendor and device number and its place on the bus, null where it has
+    /// none. A row is `{kernel, case, variant, outcome, why, seconds, outputs}` with `outcome` one of `passed`, `failed` and `ignored`, and
+    /// an output `{port, error, allowed, naive, share, index, got, expected}`: errors are relative to the largest true value, `share` is
+    /// the error in parts of what is allowed, `index` the worst element. What is not finite or not known is null.
+    pub fn json<'a>(&self, devices: impl IntoIterator<Item = &'a Device>) -> Value {
+        json!({
+            "schema": "wgattn-conformance",
+            "schema_version": SCHEMA_VERSION,
+            "wgattn": { "version": env!("CARGO_PKG_VERSION"), "commit": commit() },
+            "date": self.date,
+            "complete": self.complete,
+            "left_out": Missing::json(&self.left_out),
+            "filter": self.filter,
+            "system": self.system.json(),
+            "devices": devices.into_iter().map(device_json).collect::<Vec<_>>(),
+        })
+    }
 }
 
 fn device_json(device: &Device) -> Value {
     let tally = device.tally();
     json!({
-        "device": info_json(&device.info),
-        "unusable": device.unusable,
+        "device": info_json(&device.info, &device.facts),
         "passed": tally.passed,
         "failed": tally.failed,
         "ignored": tally.ignored,
@@ -38,8 +74,11 @@ fn device_json(device: &Device) -> Value {
     })
 }
 
-pub(super) fn info_json(info: &DeviceInfo) -> Value {
-    json!({ "name": info.name, "backend": info.backend, "type": info.kind.to_string(), "driver": info.driver })
+pub(super) fn info_json(info: &DeviceInfo, facts: &Facts) -> Value {
+    json!({
+        "name": info.name, "backend": info.backend, "type": info.kind.to_string(), "driver": info.driver,
+        "index": facts.index, "pci": facts.pci, "bus": facts.bus,
+    })
 }
 
 fn row_json(row: &Row) -> Value {
@@ -73,18 +112,22 @@ pub(super) fn judged_json(judged: &Judged) -> Value {
     })
 }
 
-/// One device as a table: a line per kernel, then why what was ignored was, then everything that failed.
-pub fn text(device: &Device) -> String {
-    let info = &device.info;
-    let mut lines = vec![
-        format!("{} · {} · {} · {}", info.name, info.backend, info.kind, info.driver)
-            .trim_end_matches(" · ")
-            .into(),
-    ];
-    if let Some(why) = &device.unusable {
-        lines.push(format!("FAILED: {why}"));
-        return lines.join("\n");
+/// Which device it is; with its place in the machine where there are several adapters.
+pub(super) fn head(device: &Device, several: bool) -> String {
+    let mut head = vec![device.info.told()];
+    if several {
+        let Facts { index, pci, bus, .. } = &device.facts;
+        head.extend(index.map(|index| format!("adapter {index}")));
+        let place = bus.as_ref().map_or_else(String::new, |bus| format!(" at {bus}"));
+        head.extend(pci.as_ref().map(|pci| format!("PCI {pci}{place}")));
     }
+    head.join(" · ")
+}
+
+/// One device as a table: a line per kernel, then why what was ignored was, then everything that failed. Where it is one of `several`
+/// adapters of the machine, its head says which.
+pub fn text(device: &Device, several: bool) -> String {
+    let mut lines = vec![head(device, several)];
     let kernels = in_order(device.rows.iter().map(|row| row.kernel));
     let wide = kernels.iter().map(|k| k.len()).max().unwrap_or(0).max("kernel".len());
     lines.push(format!("{:wide$}  checks  passed  failed  ignored  worst error", "kernel"));
@@ -112,6 +155,9 @@ pub fn text(device: &Device) -> String {
     }
     for row in device.rows.iter().filter(|row| row.outcome.is_failure()) {
         lines.push(format!("FAILED {}: {}", row.name(), row.outcome.why().unwrap_or_default()));
+    }
+    if let Some(row) = &device.hung {
+        lines.push(format!("LOST: the device stopped answering in {row}; what came after was not run"));
     }
     lines.push(format!("{:.1} s, compiling and references included", device.seconds));
     lines.join("\n")

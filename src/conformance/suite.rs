@@ -1,20 +1,35 @@
 //! The suite on a device: several cases at a time, because software drivers take most of theirs to compile.
+//!
+//! They run on threads of their own, which nobody joins: a driver may never come back from a case. Whoever asked for the run is told of
+//! every row as it ends, and says between rows whether to go on.
 
-use super::{Choice, Expected, Judged, Ran, check, choices};
+use super::workers::{Ended, Link, Shared};
+use super::{Evidence, Expected, Judged};
+use crate::backend::device::{Facts, facts};
 use crate::backend::{Backend, DeviceInfo, Stopwatch};
 use crate::error::{Error, Result};
 use crate::kernel::{Case, KernelSpec};
 use crate::kernels::KERNELS;
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::numbers::shortest;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Seconds after which a case is given up unless told otherwise: some ten times what the slowest takes on a busy machine's software driver.
+pub const MOST_CASE_SECONDS: f64 = 60.0;
 
 /// Times that a lost device is opened again before its remaining cases are given up.
-const MOST_LOSSES: u32 = 3;
+pub(super) const MOST_LOSSES: u32 = 3;
 
 /// Cases that run at a time, at most: each holds memory of its own.
 const MOST_WORKERS: usize = 8;
+
+/// How often whoever asked for a run is asked whether to go on.
+const TICK: Duration = Duration::from_millis(50);
+
+/// What other cases in hand may still take once a device has stopped answering: some are behind the same lock, and some are not.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// Opens a device anew.
 pub type Open = Box<dyn Fn() -> Result<Arc<dyn Backend>> + Send + Sync>;
@@ -117,36 +132,104 @@ impl Tally {
 pub struct Device {
     /// What it is.
     pub info: DeviceInfo,
-    /// Why it could not be opened at all.
-    pub unusable: Option<String>,
-    /// What came of each case.
+    /// Where it is, and what it has.
+    pub facts: Facts,
+    /// What came of each case, in the order of the cases.
     pub rows: Vec<Row>,
     /// Seconds of the host's clock for all of them, references included.
     pub seconds: f64,
-    backend: Option<Arc<dyn Backend>>,
-    open: Open,
-    losses: u32,
+    /// The row from which the device did not come back; nothing is run on it any more.
+    pub hung: Option<String>,
+    /// Where each row belongs: its case, and its variant among those of the case.
+    places: Vec<(usize, usize)>,
+    link: Arc<Link>,
 }
 
 impl std::fmt::Debug for Device {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Device({}, {} rows, {:?})", self.info.name, self.rows.len(), self.unusable)
+        write!(f, "Device({}, {} rows, hung: {})", self.info.name, self.rows.len(), self.hung.is_some())
+    }
+}
+
+/// What whoever is told of a row wants to have of its run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keep {
+    /// Nothing beyond the row.
+    #[default]
+    Nothing,
+    /// Results, recording and trace of what failed.
+    Failures,
+    /// Those of everything that ran.
+    Everything,
+}
+
+impl Keep {
+    /// Whether that of a row is wanted.
+    pub(super) fn wants(self, outcome: &Outcome) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Failures => outcome.is_failure(),
+            Self::Everything => true,
+        }
+    }
+}
+
+/// Who is told how a run goes.
+pub trait Watcher {
+    /// What is wanted of the runs.
+    fn keep(&self) -> Keep {
+        Keep::Nothing
+    }
+
+    /// A row is there.
+    fn row(&mut self, finished: &Finished<'_>);
+
+    /// Whether to go on; asked some times a second, also while no row ends. After a no, rows in hand end and no others begin.
+    fn goes_on(&mut self, _device: &Device) -> bool {
+        true
+    }
+}
+
+/// A function is told of the rows, with everything of their runs.
+impl<F: FnMut(&Finished<'_>)> Watcher for F {
+    fn keep(&self) -> Keep {
+        Keep::Everything
+    }
+
+    fn row(&mut self, finished: &Finished<'_>) {
+        self(finished);
     }
 }
 
 impl Device {
-    /// A device by how it is opened, now and after a loss; one that cannot be opened is a device with a failure.
-    pub fn new(info: DeviceInfo, open: Open) -> Self {
-        let (backend, unusable) = match open() {
-            Ok(backend) => (Some(backend), None),
-            Err(error) => (None, Some(error.to_string())),
-        };
-        Self { info, unusable, rows: Vec::new(), seconds: 0.0, backend, open, losses: 0 }
+    /// Opens a device, in at most so many seconds; `open` is called again after a loss. `asked` is what the user calls it, `index` its place
+    /// in the list of adapters, if it has one there.
+    ///
+    /// Errors: those of opening it; [`Error::NoDevice`] where that takes longer.
+    pub fn open(asked: &str, index: Option<usize>, most_seconds: f64, open: Open) -> Result<Self> {
+        let open = Arc::new(open);
+        let (sender, receiver) = mpsc::channel();
+        let opens = Arc::clone(&open);
+        // Nobody is there to hear it where it comes too late.
+        thread::spawn(move || drop(sender.send(opens())));
+        let most = Duration::try_from_secs_f64(most_seconds).unwrap_or(Duration::MAX);
+        let backend = receiver.recv_timeout(most).map_err(|error| {
+            let reason = match error {
+                RecvTimeoutError::Timeout => {
+                    format!("its driver gave no answer within {} s", shortest(&most_seconds))
+                }
+                RecvTimeoutError::Disconnected => "its driver's layer panicked".into(),
+            };
+            Error::NoDevice { asked: asked.into(), reason }
+        })??;
+        let (info, facts) = (backend.info(), facts(index, backend.as_ref()));
+        let link = Arc::new(Link::new(backend, open));
+        Ok(Self { info, facts, rows: Vec::new(), seconds: 0.0, hung: None, places: Vec::new(), link })
     }
 
     /// Whether something counts against it.
     pub fn fails(&self) -> bool {
-        self.unusable.is_some() || self.rows.iter().any(|row| row.outcome.is_failure())
+        self.hung.is_some() || self.rows.iter().any(|row| row.outcome.is_failure())
     }
 
     /// Its rows by what came of them.
@@ -154,156 +237,102 @@ impl Device {
         Tally::of(&self.rows)
     }
 
-    /// Opens it again after `lost` was, unless another thread has done so.
-    fn reopen(&mut self, lost: &Arc<dyn Backend>) {
-        if self.backend.as_ref().is_none_or(|now| !Arc::ptr_eq(now, lost)) {
-            return;
-        }
-        self.losses += 1;
-        self.backend = if self.losses <= MOST_LOSSES { (self.open)().ok() } else { None };
-    }
-
-    /// Runs cases on it, several at a time. `observe` sees every row once, in the order in which they end; [`Self::rows`] holds
-    /// them in the order of the cases. Whatever goes wrong is a row.
+    /// Runs cases on it, several at a time. Whatever goes wrong is a row.
+    ///
+    /// A row that takes longer than `most_seconds`, its reference left out, is broken, and the device counts as lost for good: what it
+    /// has in hand is waited for a little longer, and all that remains is ignored with the reason.
     pub fn run(
         &mut self,
         cases: &[(&'static KernelSpec, &'static Case)],
-        observe: &mut (dyn FnMut(&Finished<'_>) + Send),
+        most_seconds: f64,
+        watcher: &mut dyn Watcher,
     ) {
-        if self.unusable.is_some() {
-            return;
+        let (watch, before) = (Stopwatch::start(), self.seconds);
+        let workers = thread::available_parallelism().map_or(1, usize::from).min(MOST_WORKERS);
+        let shared = Arc::new(Shared::new(cases.to_vec(), Arc::clone(&self.link), watcher.keep(), workers));
+        // Without bounds, because rows are handed over under a lock.
+        let (sender, receiver) = mpsc::channel();
+        for worker in 0..workers {
+            let (shared, sender) = (Arc::clone(&shared), sender.clone());
+            thread::spawn(move || shared.work(worker, &sender));
         }
-        let watch = Stopwatch::start();
-        let info = self.info.clone();
-        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        // Rows with the place of their case, and who is told of them.
-        let rows: Mutex<Vec<(usize, Row)>> = Mutex::new(Vec::new());
-        let (device, observe) = (Mutex::new(&mut *self), Mutex::new(observe));
-        let work = || {
-            while let Some((number, &(spec, case))) = {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                cases.get(number).map(|case| (number, case))
-            } {
-                let expected = Expected::of(spec, case);
-                let backend = locked(&device).backend.clone();
-                // A device that is gone has nothing to choose from, and one row says so.
-                let list = match &backend {
-                    Some(backend) => choices(backend.device_caps(), spec, case),
-                    None => vec![Choice { variant: None, lacks: None }],
-                };
-                let last = list.len() - 1;
-                for (place, choice) in list.into_iter().enumerate() {
-                    let watch = Stopwatch::start();
-                    let backend = locked(&device).backend.clone();
-                    let (outcome, ran, lost) = outcome(backend.as_ref(), spec, &choice, &expected);
-                    if let (Some(backend), true) = (&backend, lost) {
-                        locked(&device).reopen(backend);
-                    }
-                    let (variant, seconds) = (choice.variant, watch.seconds().0);
-                    let row = Row { kernel: spec.name, case: case.name, variant, outcome, seconds };
-                    let done = match place == last {
-                        true => done.fetch_add(1, Ordering::Relaxed) + 1,
-                        false => done.load(Ordering::Relaxed),
-                    };
-                    locked(&observe)(&Finished {
-                        device: &info,
-                        row: &row,
-                        expected: expected.as_ref().ok(),
-                        ran: ran.as_ref(),
-                        done: (done, cases.len()),
-                    });
-                    locked(&rows).push((number, row));
-                }
-            }
+        drop(sender);
+        // Rows of an earlier run stay in front.
+        let first = self.places.last().map_or(0, |(case, _)| case + 1);
+        let mut done = 0;
+        let mut take = |device: &mut Self, ended: Ended, watcher: &mut dyn Watcher| {
+            done += usize::from(ended.last);
+            device.seconds = before + watch.seconds().0;
+            device.put(first, ended, (done, cases.len()), watcher);
         };
-        let workers = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_WORKERS);
-        std::thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(work))));
-        let mut rows = rows.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // Stable: variants of a case stay in their order, as one worker took all of them.
-        rows.sort_by_key(|(number, _)| *number);
-        self.rows.extend(rows.into_iter().map(|(_, row)| row));
-        self.seconds += watch.seconds().0;
+        let mut silent: Option<Instant> = None;
+        loop {
+            match receiver.recv_timeout(TICK) {
+                Ok(ended) => take(self, ended, watcher),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if !watcher.goes_on(self) {
+                shared.stop();
+            }
+            if let Some((row, rows)) = shared.overdue(most_seconds) {
+                self.hung = Some(row);
+                silent = Some(Instant::now());
+                rows.into_iter().for_each(|ended| take(self, ended, watcher));
+            }
+            if silent.is_some_and(|since| since.elapsed() > GRACE || shared.is_idle()) {
+                break;
+            }
+        }
+        // The thread that did not come back keeps its end of the channel open, so that nothing else tells the end of the run.
+        if silent.is_some() {
+            let abandoned = shared.abandoned();
+            receiver.try_iter().chain(abandoned).for_each(|ended| take(self, ended, watcher));
+        }
+        self.seconds = before + watch.seconds().0;
     }
-}
 
-/// What a lock holds. A worker that panicked ends the run anyway when the scope joins it.
-fn locked<T: ?Sized>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Runs one choice, and says whether the device was lost over it; a wrong or broken one is an outcome like any other.
-fn outcome(
-    backend: Option<&Arc<dyn Backend>>,
-    spec: &'static KernelSpec,
-    choice: &Choice,
-    expected: &Result<Expected>,
-) -> (Outcome, Option<Ran>, bool) {
-    if let Some(lacks) = &choice.lacks {
-        return (Outcome::Ignored(lacks.clone()), None, false);
+    /// Puts a row in its place, and tells of it.
+    fn put(&mut self, first: usize, ended: Ended, done: (usize, usize), watcher: &mut dyn Watcher) {
+        let Ended { place: (case, variant), row, expected, evidence, .. } = ended;
+        let place = (first + case, variant);
+        let at = self.places.partition_point(|p| *p < place);
+        self.places.insert(at, place);
+        self.rows.insert(at, row);
+        let finished = Finished {
+            device: self,
+            row: &self.rows[at],
+            expected: expected.as_deref(),
+            evidence: evidence.as_ref(),
+            done,
+        };
+        watcher.row(&finished);
     }
-    let expected = match expected {
-        Ok(expected) => expected,
-        Err(error) => return (Outcome::Broken(format!("the reference: {error}")), None, false),
-    };
-    let Some(backend) = backend else {
-        let why = "not run: the device was lost before and did not come back";
-        return (Outcome::Ignored(why.into()), None, false);
-    };
-    let run = || match choice.variant {
-        None => check(backend.as_ref(), expected),
-        Some(name) => {
-            let held = backend.held_to(&format!("{}/{name}", spec.name));
-            held.and_then(|held| check(held.as_ref(), expected))
-        }
-    };
-    // What a driver's layer panics about is that driver's failure, not the end of the suite; the device is opened again after
-    // it, as after a loss, because nobody knows its state.
-    let ran = match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(ran) => ran,
-        Err(panic) => {
-            return (Outcome::Broken(format!("panicked: {}", words_of(panic.as_ref()))), None, true);
-        }
-    };
-    match ran {
-        Ok(ran) if ran.passes() => (Outcome::Passed(ran.judged.clone()), Some(ran), false),
-        Ok(ran) => (Outcome::Wrong(ran.judged.clone()), Some(ran), false),
-        // A device that is too small for a case does not compute it wrongly.
-        Err(error @ (Error::Limit { .. } | Error::Unsupported { .. })) => {
-            (Outcome::Ignored(error.to_string()), None, false)
-        }
-        Err(error) => {
-            let lost = matches!(error, Error::DeviceLost { .. });
-            (Outcome::Broken(error.to_string()), None, lost)
-        }
-    }
-}
-
-/// What a panic said.
-fn words_of(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word")
 }
 
 /// A row that has just ended.
 #[derive(Debug)]
 pub struct Finished<'a> {
-    /// The device.
-    pub device: &'a DeviceInfo,
+    /// The device, which has the row already.
+    pub device: &'a Device,
     /// The row.
     pub row: &'a Row,
     /// What had to come out, unless there is no reference.
     pub expected: Option<&'a Expected>,
-    /// What ran, if anything did.
-    pub ran: Option<&'a Ran>,
+    /// What is known of its run, if there was one and somebody wanted to know.
+    pub evidence: Option<&'a Evidence>,
     /// Cases done, of how many.
     pub done: (usize, usize),
 }
 
-/// Parity cases that a filter names: part of a kernel's name, or `KERNEL/CASE` with a part of each; all without one. Cases
-/// that only the benchmark runs are left out.
-pub fn select(filter: Option<&str>) -> Vec<(&'static KernelSpec, &'static Case)> {
-    let (kernel, case) = filter.map_or(("", ""), |f| f.split_once('/').unwrap_or((f, "")));
+/// Parity cases that filters name, each once: a filter is a part of a kernel's name, or `KERNEL/CASE` with a part of each; all without
+/// one. Cases that only the benchmark runs are left out.
+pub fn select<S: AsRef<str>>(filters: &[S]) -> Vec<(&'static KernelSpec, &'static Case)> {
+    let fits = |filter: &S, spec: &KernelSpec, case: &Case| {
+        let (kernel, part) = filter.as_ref().split_once('/').unwrap_or((filter.as_ref(), ""));
+        spec.name.contains(kernel) && case.name.contains(part)
+    };
     let cases = |spec: &'static KernelSpec| spec.cases.iter().map(move |case| (spec, case));
-    let all = KERNELS.iter().copied().filter(|spec| spec.name.contains(kernel)).flat_map(cases);
-    all.filter(|(_, c)| !c.bench && c.name.contains(case)).collect()
+    let all = KERNELS.iter().copied().flat_map(cases).filter(|(_, case)| !case.bench);
+    all.filter(|(spec, case)| filters.is_empty() || filters.iter().any(|f| fits(f, spec, case))).collect()
 }

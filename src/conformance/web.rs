@@ -11,6 +11,7 @@ use super::{Expected, Wanted, inputs};
 use crate::backend::Program as _;
 use crate::backend::recording::{Bound, Command, Home, Recording, ShaderRecord};
 use crate::backend::wgpu::{Options, WgpuBackend, adapters};
+use crate::bench::system::commit;
 use crate::error::{Error, Result};
 use crate::kernel::{Case, Driver, KernelSpec, OnWgpu};
 use crate::kernels::find;
@@ -160,6 +161,8 @@ impl Page {
                 d.groups,
                 d.indirect,
             ]),
+            // The device that plans the page is one of wgpu's.
+            Command::Launch(_) | Command::Library(_) => Value::Null,
         };
         let commands: Vec<Value> = recording.commands.iter().map(command).collect();
         json!({ "buffers": buffers, "textures": textures, "commands": commands })
@@ -228,7 +231,7 @@ impl Page {
         let blobs: Vec<String> = self.blobs.iter().map(|bytes| base64(bytes)).collect();
         let suite = json!({
             "schema_version": SCHEMA_VERSION,
-            "wgattn": env!("CARGO_PKG_VERSION"),
+            "wgattn": { "version": env!("CARGO_PKG_VERSION"), "commit": commit() },
             "filter": self.filter,
             "blobs": blobs,
             "pieces": self.pieces,

@@ -341,7 +341,7 @@ fn unify(kernel: &KernelSpec, args: &[Option<Tensor>], at: &'static Location<'st
             if port.optional {
                 continue;
             }
-            let message = format!("needs port `{}` {:?}", port.name, port.dims);
+            let message = format!("needs port `{}` [{}]", port.name, port.dims.join(", "));
             return Err(Error::Arguments { kernel: kernel.name.into(), message, at });
         };
         if tensor.dtype != port.dtype {

@@ -7,12 +7,17 @@ pub mod driver;
 pub mod host;
 mod plan;
 mod program;
+mod record;
 mod word;
 
 use super::Backend;
+use super::recording::Recording;
 use crate::error::Result;
+use crate::graph::{Graph, Lowering};
 use crate::kernel::Caps;
+use crate::tensor::{HostTensor, Tensor};
 use crate::words::counted;
+use record::record;
 use word::Asked;
 
 pub(crate) use plan::{Action, CAPS, Launch, param_words, plan};
@@ -31,6 +36,15 @@ pub fn open(asked: &str) -> Result<Box<dyn Backend>> {
         Asked::Host => Box::new(host::HostBackend::open()?),
         Asked::Card(number, precision) => Box::new(driver::CudaBackend::open(number, precision)?),
     })
+}
+
+/// What any card would be told to do for a graph with these inputs, as plain data; no card is needed for it.
+///
+/// Errors: a graph that does not schedule, or for a part of which no source suits.
+pub fn recording(graph: &Graph, inputs: &[(Tensor, &HostTensor)]) -> Result<Recording> {
+    let schedule = graph.schedule(Lowering::Cuda(&CAPS))?;
+    let actions = schedule.steps.iter().map(|step| plan(&schedule, step, "")).collect::<Result<Vec<_>>>()?;
+    Ok(record(&schedule, &actions, inputs))
 }
 
 /// What kernels may count on there.

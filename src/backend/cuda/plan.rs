@@ -67,7 +67,9 @@ pub(crate) fn plan(schedule: &Schedule, step: &Step, held: &str) -> Result<Actio
     let sources = match &spec.cuda {
         OnCuda::Source(sources) => sources,
         OnCuda::Library(library, after) => return Ok(Action::Library(*library, launch(step, after)?)),
-        OnCuda::Expand => return Err(lacks(format!("was to expand `{}` into smaller kernels", spec.name))),
+        OnCuda::Expand => {
+            return Err(lacks(format!("`{}` was not expanded into smaller kernels", spec.name)));
+        }
     };
     let held =
         held.split(',').filter_map(|word| word.split_once('/')).find(|(kernel, _)| *kernel == spec.name);
@@ -77,7 +79,9 @@ pub(crate) fn plan(schedule: &Schedule, step: &Step, held: &str) -> Result<Actio
             && is_aligned(schedule, step, s)
     };
     let source = sources.iter().find(fits).ok_or_else(|| {
-        lacks(format!("has no source of `{}` for {:?}; use vulkan or the CPU", spec.name, step.dims))
+        let which = held.map_or_else(String::new, |(_, name)| format!(" named `{name}`"));
+        let dims = step.dims.told();
+        lacks(format!("no source of `{}`{which} takes {dims}; use vulkan or the CPU", spec.name))
     })?;
     launch(step, source).map(Action::Launch)
 }
@@ -143,5 +147,26 @@ impl Action {
                 }
                 Self::Library(Library::Fft, _) => fft::Params::from_bytes(&step.params).inverse != 0,
             }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Lowering;
+    use crate::kernel::case::Concrete;
+    use crate::kernels::find;
+
+    #[test]
+    fn what_no_source_takes_is_told_with_its_sizes() {
+        let spec = find("scale_rows").expect("a kernel of the list");
+        let (graph, _, _) = Concrete::of(spec, &spec.cases[0]).and_then(|c| c.graph()).expect("a case");
+        let schedule = graph.schedule(Lowering::Cuda(&CAPS)).expect("it schedules");
+        let said = plan(&schedule, &schedule.steps[0], "scale_rows/nothing")
+            .expect_err("no such source")
+            .to_string();
+        let dims = schedule.steps[0].dims.told();
+        assert!(said.contains(&format!("no source of `scale_rows` named `nothing` takes {dims}")), "{said}");
+        assert!(dims.contains(" = ") && !said.contains("Dims") && !said.contains('"'), "{said}");
     }
 }

@@ -2,9 +2,12 @@
 //!
 //! What the card and the host do differently, memory and the running itself, is a [`Machine`]; all else stands here once.
 
+use super::record::record;
 use super::{Action, CAPS};
+use crate::backend::recording::Recording;
 use crate::backend::{
-    Burst, Memory as Held, Program, StepForm, StepTime, Stopwatch, TimingSource, Timings, check_write, known,
+    Burst, Memory as Held, Program, Realisation, StepForm, StepTime, Stopwatch, TimingSource, Timings,
+    check_write, known,
 };
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Kind, Lowering, PassId, Schedule, TensorInfo, device_bytes};
@@ -235,6 +238,10 @@ impl<M: Machine> Program for CudaProgram<M> {
         self.work.numbers(tensor)
     }
 
+    fn recording(&self, inputs: &[(Tensor, &HostTensor)]) -> Result<Option<Recording>> {
+        Ok(Some(record(&self.work.schedule, &self.work.actions, inputs)))
+    }
+
     fn set_profiling(&mut self, on: bool) {
         self.profiling = on;
     }
@@ -245,6 +252,7 @@ impl<M: Machine> Program for CudaProgram<M> {
 
     fn step_forms(&self) -> Vec<StepForm> {
         let form = |action: &Action| StepForm {
+            realisation: Realisation::Cuda,
             variant: action.name(),
             dispatches: 1,
             copied_bytes: 0,

@@ -1,12 +1,13 @@
 //! The rows of `wgattn bench`: kernels of the list on one or several devices, printed and exported as they come.
 
-use super::{Args, compare, device_line, progress, stage, suites};
-use crate::backend::{Backend, DeviceKind, device};
+use super::{Args, compare, device_line, suites};
+use crate::backend::device::Missing;
+use crate::backend::{Backend, DeviceKind};
 use crate::bench::compare::{Options, against_baseline};
 use crate::bench::document::{Document, Settings};
 use crate::bench::published::{Document as Published, Point, Suite};
 use crate::bench::{self, Candidate, Job, LeftOut, Plan, Row, Sweep, Wanted, Watcher};
-use crate::cli::{Failure, Outcome, notice, print_line, unwritten};
+use crate::cli::{Failure, Outcome, many, notice, print_line, progress, stage, unwritten};
 use crate::error::Error;
 use crate::whole_file::{check_target, write_whole};
 use crate::words::counted;
@@ -210,8 +211,7 @@ pub(super) fn parse_sizes(text: &str) -> Result<Sizes, String> {
 
 /// The devices that were asked for, each able to be opened as often as need be.
 fn candidates(args: &Args) -> Result<Vec<Candidate<'static>>, Failure> {
-    let (places, told) = device::select(&device::list(), &args.device, &args.backend)?;
-    told.iter().for_each(notice);
+    let places = many::places(&args.device, &args.backend)?;
     if let Some(place) = places.iter().find(|place| place.starts_with("cuda:host")) {
         let reason = "says nothing about speed: it runs threads one after another, for `wgattn conformance`; ask for cuda:0";
         return Err(Error::NoDevice { asked: place.clone(), reason: reason.into() }.into());
@@ -227,7 +227,7 @@ fn candidates(args: &Args) -> Result<Vec<Candidate<'static>>, Failure> {
             let facts = opened.facts();
             Ok((opened.backend, facts))
         };
-        Candidate { asked: format!("device {asked}"), open: Box::new(open) }
+        Candidate { asked: many::called(&asked), open: Box::new(open) }
     };
     Ok(places.into_iter().map(candidate).collect())
 }
@@ -314,7 +314,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     let mut printer = Printer { json: args.json, exports, failed: None };
     let all_variants = args.variant.as_deref() == Some("all");
     let document = Document::begun(settings);
-    let (mut document, missing) = bench::run(document, &mut candidates, &jobs, all_variants, &mut printer);
+    let mut document = bench::run(document, &mut candidates, &jobs, all_variants, &mut printer);
     let compared = match (&args.baseline, baseline) {
         (Some(file), Some(baseline)) => {
             let name = file.display().to_string();
@@ -324,7 +324,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         _ => Ok(()),
     };
     // What was measured is written whether or not it can be compared.
-    let outcome = finish(args, &document, printer, &missing);
+    let outcome = finish(args, &document, printer);
     compared?;
     if let Some(comparison) = &document.baseline {
         // The document alone goes to stdout where JSON is asked for.
@@ -337,7 +337,7 @@ pub(super) fn run(args: &Args) -> Outcome {
 }
 
 /// The last words: scores, the document, and what failed.
-fn finish(args: &Args, document: &Document, mut printer: Printer, missing: &[String]) -> Outcome {
+fn finish(args: &Args, document: &Document, mut printer: Printer) -> Outcome {
     for device in &document.devices {
         if let Some(score) = device.score {
             let score = format!("score of {}: {score:.2} (1 is {})", device.info.name, bench::origin());
@@ -362,8 +362,6 @@ fn finish(args: &Args, document: &Document, mut printer: Printer, missing: &[Str
     if failed > 0 {
         reasons.push(format!("{failed} of {} failed", counted(points().count(), "point", "points")));
     }
-    if !missing.is_empty() {
-        reasons.push(format!("{} could not be opened", missing.join(", ")));
-    }
+    reasons.extend(Missing::failure(&document.left_out));
     if reasons.is_empty() { Ok(()) } else { Err(Failure(reasons.join("; "))) }
 }

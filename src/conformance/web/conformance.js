@@ -107,7 +107,8 @@ class Gpu {
     const { vendor, architecture, device, description, isFallbackAdapter } = this.info;
     const name = description || [vendor, architecture, device].filter(Boolean).join(" ") || "unnamed adapter";
     const software = isFallbackAdapter || /swiftshader|llvmpipe|basic render/i.test([vendor, architecture, name].join(" "));
-    return { name, backend: "webgpu", type: software ? "software" : "gpu", driver: navigator.userAgent };
+    // Browsers tell neither how many adapters there are nor where they sit.
+    return { name, backend: "webgpu", type: software ? "software" : "gpu", driver: navigator.userAgent, index: null, pci: null, bus: null };
   }
 
   /** The pipeline of a shader with its layout, made once. */
@@ -260,12 +261,23 @@ function within(seconds, promise) {
 
 // ---- The suite ---------------------------------------------------------------------------------------------------------
 
+/** The machine, as far as a browser tells. */
+function system() {
+  const { userAgentData, platform, hardwareConcurrency, deviceMemory } = navigator;
+  const gigabytes = deviceMemory === undefined ? null : deviceMemory * 2 ** 30;
+  return { os: userAgentData?.platform || platform || "unknown", arch: null, cpu: null, cores: hardwareConcurrency ?? null, memory_bytes: gigabytes };
+}
+
 /** Runs all tests whose kernel's name holds `filter`; `show` sees the report as it grows. */
 async function runSuite(filter, show) {
   const tests = SUITE.tests.filter((test) => test.kernel.includes(filter));
   const began = performance.now();
-  const result = { device: null, unusable: null, passed: 0, failed: 0, ignored: 0, seconds: 0, rows: [] };
-  const report = { schema: "wgattn-conformance", schema_version: SUITE.schema_version, wgattn: SUITE.wgattn, filter: filter || SUITE.filter, devices: [result] };
+  const result = { device: null, passed: 0, failed: 0, ignored: 0, seconds: 0, rows: [] };
+  const report = {
+    schema: "wgattn-conformance", schema_version: SUITE.schema_version, wgattn: SUITE.wgattn,
+    date: new Date().toISOString().replace(/\.\d+Z$/, "Z"), complete: false, left_out: [],
+    filter: filter || SUITE.filter, system: system(), devices: [],
+  };
   const add = (row) => {
     result.rows.push(row);
     result[row.outcome]++;
@@ -277,10 +289,9 @@ async function runSuite(filter, show) {
   try {
     gpu = await Gpu.open();
     result.device = gpu.about();
+    report.devices.push(result);
   } catch (error) {
-    result.device = { name: "no device", backend: "webgpu", type: "unknown", driver: navigator.userAgent };
-    result.unusable = error.message;
-    show(report, 0, null);
+    report.left_out.push({ asked: "WebGPU", reason: error.message });
     return report;
   }
   for (const [index, test] of tests.entries()) {
@@ -317,6 +328,7 @@ async function runSuite(filter, show) {
   for (const { kernel, case: name, why } of SUITE.left_out.filter(({ kernel }) => kernel.includes(filter))) {
     add({ kernel, case: name, variant: null, outcome: "ignored", why, seconds: 0, outputs: [] });
   }
+  report.complete = true;
   return report;
 }
 
@@ -356,9 +368,8 @@ class View {
 
   show(report, done, row) {
     const [result] = report.devices;
-    element("adapter").textContent = `${result.device.name} · ${result.device.driver}`;
+    element("adapter").textContent = [result.device.name, result.device.driver].filter(Boolean).join(" · ");
     element("bar").style.width = `${(100 * done) / Math.max(1, this.total)}%`;
-    if (row === null) return;
     element("now").textContent = `${done} of ${this.total}: ${rowName(row)}`;
     if (!this.kernels.has(row.kernel)) this.kernels.set(row.kernel, { rows: [], line: element("kernels").appendChild(document.createElement("tr")) });
     const kernel = this.kernels.get(row.kernel);
@@ -386,14 +397,15 @@ class View {
 
   end(report) {
     const [result] = report.devices;
-    element("now").textContent = result.unusable ? "" : `${result.seconds.toFixed(1)} s, compiling included.`;
+    const [missing] = report.left_out;
+    element("now").textContent = missing ? "" : `${result.seconds.toFixed(1)} s, compiling included.`;
     const verdict = element("verdict");
-    const bad = result.unusable !== null || result.failed > 0;
+    const bad = missing !== undefined || result.failed > 0;
     verdict.className = bad ? "bad" : "good";
-    verdict.textContent = result.unusable ?? (bad
+    verdict.textContent = missing?.reason ?? (bad
       ? `${result.failed} of ${result.rows.length} checks failed.`
       : `All ${result.passed} checks that ran passed${result.ignored ? `; ${result.ignored} are listed as ignored` : ""}.`);
-    if (!result.unusable) element("all").replaceChildren(this.line("All", result.rows));
+    if (!missing) element("all").replaceChildren(this.line("All", result.rows));
   }
 }
 
@@ -423,7 +435,7 @@ function save() {
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
-element("version").textContent = SUITE.wgattn;
+element("version").textContent = SUITE.wgattn.version;
 element("again").addEventListener("click", start);
 element("save").addEventListener("click", save);
 element("filter").addEventListener("keydown", (event) => { if (event.key === "Enter" && !element("again").disabled) start(); });

@@ -57,7 +57,7 @@ impl HostBackend {
 impl Backend for HostBackend {
     fn info(&self) -> DeviceInfo {
         DeviceInfo {
-            name: "CUDA sources on the host".into(),
+            name: "host CPU (CUDA sources)".into(),
             backend: NAME.into(),
             kind: DeviceKind::Software,
             driver: self.compiler.version().into(),

@@ -268,7 +268,11 @@ impl WgpuProgram {
         }
         Err(reason.unwrap_or_else(|| Error::Unsupported {
             device: self.core.info.name.clone(),
-            missing: format!("no variant of {} suits {:?}", step.kernel.name, step.dims),
+            missing: format!(
+                "no variant of {} suits {}; use another device, or the CPU",
+                step.kernel.name,
+                step.dims.told()
+            ),
         }))
     }
 

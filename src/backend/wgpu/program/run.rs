@@ -282,6 +282,7 @@ impl Program for WgpuProgram {
         let form = |step: &Prepared| {
             let copies = || step.launches.iter().flat_map(Launch::own_copies).map(|copy| copy.bytes);
             StepForm {
+                realisation: crate::backend::Realisation::Wgsl,
                 variant: step.variant.name,
                 dispatches: step.launches.iter().filter(|l| !l.groups.is_empty()).count(),
                 copied_bytes: copies().sum(),

@@ -9,7 +9,7 @@
 // two instead of three.
 constexpr u32 R = ROWS / 8u;
 // Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
-constexpr u32 RESIDENT = 3u;
+constexpr u32 RESIDENT = ROWS == 64u ? 3u : 4u;
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) attention_rows(
     Params params, const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ v,

@@ -7,7 +7,7 @@
 // the first block from its first query's value, so near-equal values lose nothing.
 constexpr u32 R = ROWS / 8u;
 // Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
-constexpr u32 RESIDENT = 3u;
+constexpr u32 RESIDENT = ROWS == 64u ? 3u : 4u;
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) key_moments_part(
     Params params, const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ lambda,

@@ -8,13 +8,15 @@
 // does not leave out, and what was summed is scaled when it grows.
 constexpr u32 R = ROWS / 8u;
 // Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
-constexpr u32 RESIDENT = ROWS == 64u ? 2u : 3u;
+constexpr u32 RESIDENT = ROWS == 64u ? 3u : 4u;
+// Whether queries stay: where there are two stages they take no more memory for it.
+constexpr bool STAYING = STAY && STAGES == 2u;
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) distance_attention(
     Params params, const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ v,
     const u32* __restrict__ distances, const float* __restrict__ table, const u8* __restrict__ key_mask,
     const u8* __restrict__ query_mask, float* __restrict__ out) {
-  __shared__ Tiles<ROWS, STAY> tiles;
+  __shared__ Tiles<ROWS, STAYING> tiles;
   __shared__ float4 weights[KEYS * ROWS / 4u];
   const Block block = block_of<ROWS>(params.m, divided_up(params.e, VALUE_COLS), params.h);
   const u32 head = block.head;
@@ -40,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) distance_attenti
   float top[R];
 #pragma unroll
   for (u32 a = 0u; a < R; a++) { top[a] = LOWEST; }
-  Walk<ROWS, STAY> walk = {tiles, q + size_t(head) * rows * r, row0, rows, k + size_t(head) * n * r, n, r};
+  Walk<ROWS, STAYING> walk = {tiles, q + size_t(head) * rows * r, row0, rows, k + size_t(head) * n * r, n, r};
   const auto weigh = [&](float (&sums)[R][4], u32 key0) {
     bool in[4];
 #pragma unroll

@@ -7,7 +7,7 @@
 // kernel values serve all its queries. At the end the 16 threads of a key add their sums.
 constexpr u32 R = ROWS / 8u;
 // Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
-constexpr u32 RESIDENT = 3u;
+constexpr u32 RESIDENT = ROWS == 64u ? 3u : 4u;
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) nystrom_row(
     Params params, const float* __restrict__ k, const float* __restrict__ landmarks, const float* __restrict__ weights,

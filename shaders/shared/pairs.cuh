@@ -55,7 +55,7 @@ __device__ inline void copy_slice(float4* slice, const float* x, u32 first, u32 
     }
   } else {
     float* const words = reinterpret_cast<float*>(slice);
-#pragma unroll 4
+#pragma unroll 2
     for (u32 t = threadIdx.x; t < SIDE * DEPTH; t += THREADS) {
       const u32 c = t % DEPTH;
       const u32 i = t / DEPTH;
@@ -70,6 +70,7 @@ __device__ inline void copy_slice(float4* slice, const float* x, u32 first, u32 
 // Adds a slice's coordinates to the sums of the thread's R x C pairs.
 template <u32 KIND, u32 ROW_LANES, u32 COL_LANES, u32 DEPTH = SLICE, bool SPREAD = false, u32 R, u32 C>
 __device__ inline void add_pairs(float (&sums)[R][C], const float4* rows, const float4* cols, u32 depth, u32 ty, u32 tx) {
+#pragma unroll 1
   for (u32 four = 0u; four < depth / 4u; four++) {
     float4 col[C];
 #pragma unroll
@@ -224,7 +225,7 @@ __device__ inline void copy_values(float4* values, const float* v, u32 first, u3
     }
   } else {
     float* const words = reinterpret_cast<float*>(values);
-#pragma unroll 4
+#pragma unroll 2
     for (u32 t = threadIdx.x; t < VALUE_KEYS * VALUE_COLS; t += THREADS) {
       const u32 key = first + t / VALUE_COLS;
       const u32 c = col + t % VALUE_COLS;

@@ -87,7 +87,12 @@ fn compiles(compiler: Compiler, spec: &KernelSpec, source: &Source) -> Result<()
             let code = compiler.compile(spec.name, source, text, architecture).map_err(|e| e.to_string())?;
             let spilled = spills(&code.log).ok_or("the compiler does not tell spills")?;
             if figures_wanted {
-                println!("{}/{} sm_{architecture} text {number}: {}", spec.name, source.name, figures(&code.log));
+                println!(
+                    "{}/{} sm_{architecture} text {number}: {}",
+                    spec.name,
+                    source.name,
+                    figures(&code.log)
+                );
             }
             if spilled > SPILLS {
                 return Err(
@@ -101,7 +106,9 @@ fn compiles(compiler: Compiler, spec: &KernelSpec, source: &Source) -> Result<()
 
 /// `168 registers, 40960 bytes smem, …, 0 bytes spill stores, …`, as the compiler tells it.
 fn figures(log: &str) -> String {
-    let told = log.lines().filter_map(|l| l.split_once("Used ").map(|(_, used)| used).or(l.contains("spill").then_some(l)));
+    let told = log
+        .lines()
+        .filter_map(|l| l.split_once("Used ").map(|(_, used)| used).or(l.contains("spill").then_some(l)));
     told.map(str::trim).collect::<Vec<_>>().join(", ")
 }
 

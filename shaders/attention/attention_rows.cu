@@ -5,8 +5,9 @@
 //
 // A block makes ROWS rows x 64 value columns: 8 x 16 threads, each with ROWS / 8 rows x 4 keys of the pairs and then x 4 columns
 // of the result in registers. Queries of up to 64 coordinates stay in shared memory (STAY); deeper ones come again, slice by
-// slice. Two stages fill the 48 KiB that a block may have, which costs no resident block but for deep queries on cards of 100 KiB:
-// two instead of three.
+// slice. Two stages fill the 48 KiB that a block may have. As many blocks stay resident as with one stage, but on cards with 100
+// KiB of shared memory: there deep queries have two instead of three, and tiles of 32 rows, which are for grids that leave
+// multiprocessors empty, three instead of four. A slice that arrives while another is used is worth more.
 constexpr u32 R = ROWS / 8u;
 // Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
 constexpr u32 RESIDENT = ROWS == 64u ? 3u : 4u;

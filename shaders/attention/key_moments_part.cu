@@ -4,7 +4,8 @@
 //
 // A block has ROWS keys: 8 x 16 threads, each with ROWS / 8 keys x 4 of 64 queries at a time. A thread keeps running moments of
 // its keys over its own queries; at the end the 16 threads of a key join theirs. Deviations are taken from the mean so far, with
-// the first block from its first query's value, so near-equal values lose nothing.
+// the first block from its first query's value, so near-equal values lose nothing. Two stages take 24 or 32 KiB, of which every
+// card that copies asynchronously holds three.
 constexpr u32 R = ROWS / 8u;
 // Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
 constexpr u32 RESIDENT = ROWS == 64u ? 3u : 4u;

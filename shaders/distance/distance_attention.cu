@@ -6,9 +6,11 @@
 // A block makes ROWS rows x 64 value columns: 8 x 16 threads, each with ROWS / 8 rows x 4 keys of the pairs, whose distances are
 // one word (or two), and then x 4 columns of the result. With softmax the largest score so far is kept, of pairs that the mask
 // does not leave out, and what was summed is scaled when it grows.
+// With two stages 64 rows take 48 KiB: on cards with 100 KiB of shared memory two blocks stay resident instead of three.
 constexpr u32 R = ROWS / 8u;
-// Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
-constexpr u32 RESIDENT = ROWS == 64u ? 3u : 4u;
+// Blocks that a multiprocessor has to hold; older cards have no memory for more. Left to itself, the compiler spills for the sake
+// of one more.
+constexpr u32 RESIDENT = (ROWS == 64u ? 2u : 3u) + (STAGES - 1u);
 // Whether queries stay: where there are two stages they take no more memory for it.
 constexpr bool STAYING = STAY && STAGES == 2u;
 

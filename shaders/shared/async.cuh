@@ -13,8 +13,9 @@ constexpr u32 STAGES = 1u;
 // Begins to copy 16 bytes, or to write zeros where they are not `inside`: nothing is read then. Both begin at multiples of 16.
 __device__ inline void copy_async_16(void* shared, const void* global, bool inside) {
 #if __CUDA_ARCH__ < 800
-  const float4 zeros = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-  *static_cast<float4*>(shared) = inside ? *static_cast<const float4*>(global) : zeros;
+  float4 x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+  if (inside) { x = *static_cast<const float4*>(global); }
+  *static_cast<float4*>(shared) = x;
 #elif defined(__CUDACC_RTC__)
   const u32 to = u32(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(to), "l"(global), "r"(inside ? 16u : 0u) : "memory");
@@ -26,12 +27,33 @@ __device__ inline void copy_async_16(void* shared, const void* global, bool insi
 // The same of one number.
 __device__ inline void copy_async_4(void* shared, const void* global, bool inside) {
 #if __CUDA_ARCH__ < 800
-  *static_cast<float*>(shared) = inside ? *static_cast<const float*>(global) : 0.0f;
+  float x = 0.0f;
+  if (inside) { x = *static_cast<const float*>(global); }
+  *static_cast<float*>(shared) = x;
 #elif defined(__CUDACC_RTC__)
   const u32 to = u32(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" : : "r"(to), "l"(global), "r"(inside ? 4u : 0u) : "memory");
 #else
   shim::copy_async(shared, global, 4u, inside);
+#endif
+}
+
+// COUNT copies of 16 bytes, the i-th to to(i) from from(i) where inside(i). Older cards load all before they store the first, so
+// that they wait for memory once.
+template <u32 COUNT, typename To, typename From, typename Inside>
+__device__ inline void copy_async_16s(To to, From from, Inside inside) {
+#if __CUDA_ARCH__ < 800
+  float4 x[COUNT];
+#pragma unroll
+  for (u32 i = 0u; i < COUNT; i++) {
+    x[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (inside(i)) { x[i] = *reinterpret_cast<const float4*>(from(i)); }
+  }
+#pragma unroll
+  for (u32 i = 0u; i < COUNT; i++) { *to(i) = x[i]; }
+#else
+#pragma unroll
+  for (u32 i = 0u; i < COUNT; i++) { copy_async_16(to(i), from(i), inside(i)); }
 #endif
 }
 

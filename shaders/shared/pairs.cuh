@@ -49,10 +49,9 @@ __device__ inline void copy_slice(float4* slice, const float* x, u32 first, u32 
     const u32 mine = threadIdx.x / (DEPTH / 4u);
     if (4u * four >= depth) { return; }
     const float* const own = x + size_t(first + mine) * d + (from + 4u * four);
-#pragma unroll
-    for (u32 i = 0u; i < SIDE; i += ENTRIES) {
-      copy_async_16(&slice[slice_at<DEPTH, SPREAD>(mine + i, four)], own + size_t(i) * d, first + mine + i < count);
-    }
+    copy_async_16s<SIDE / ENTRIES>(
+        [&](u32 i) { return &slice[slice_at<DEPTH, SPREAD>(mine + i * ENTRIES, four)]; },
+        [&](u32 i) { return own + size_t(i * ENTRIES) * d; }, [&](u32 i) { return first + mine + i * ENTRIES < count; });
   } else {
     float* const words = reinterpret_cast<float*>(slice);
 #pragma unroll 2
@@ -132,8 +131,8 @@ constexpr u32 VALUE_COLS = 64u;
 // Keys whose values are in shared memory at once.
 constexpr u32 VALUE_KEYS = 32u;
 
-// Shared memory of a walk: ROWS rows, which STAY if they have at most two slices or come slice by slice, and columns, slice by slice.
-// The values of VALUE_KEYS keys take as much as a slice of columns.
+// Shared memory of a walk: ROWS rows, which STAY if they have at most two slices or come slice by slice, and columns, slice by
+// slice. The values of VALUE_KEYS keys take as much as a slice of columns.
 template <u32 ROWS, bool STAY> struct Tiles {
   float4 rows[STAY ? 2u : STAGES][SLICE * ROWS / 4u];
   float4 cols[STAGES][SLICE * KEYS / 4u];
@@ -218,11 +217,12 @@ __device__ inline void copy_values(float4* values, const float* v, u32 first, u3
     const u32 c = col + threadIdx.x % (VALUE_COLS / 4u) * 4u;
     const u32 mine = first + threadIdx.x / (VALUE_COLS / 4u);
     const float* const own = v + size_t(mine) * e + c;
-#pragma unroll
-    for (u32 k = 0u; k < VALUE_KEYS / LINES; k++) {
-      const u32 key = mine + k * LINES;
-      copy_async_16(&values[threadIdx.x + k * THREADS], own + size_t(k * LINES) * e, key < count && c < e && kept(key));
-    }
+    const auto inside = [&](u32 i) {
+      const u32 key = mine + i * LINES;
+      return key < count && c < e && kept(key);
+    };
+    copy_async_16s<VALUE_KEYS / LINES>(
+        [&](u32 i) { return &values[threadIdx.x + i * THREADS]; }, [&](u32 i) { return own + size_t(i * LINES) * e; }, inside);
   } else {
     float* const words = reinterpret_cast<float*>(values);
 #pragma unroll 2
@@ -259,9 +259,9 @@ __device__ inline void add_values(
   }
 }
 
-// result [R rows, 4 columns from `col` on] of a walk's rows, with values v [keys, e]: for every 64 keys, weigh(sums of pairs, first
-// key) makes weights of the sums and rescales the result, before weights times values are added to it. `weights` is shared memory;
-// for `kept` and SELECTED see above.
+// result [R rows, 4 columns from `col` on] of a walk's rows, with values v [keys, e]: for every 64 keys, weigh(sums of pairs,
+// first key) makes weights of the sums and rescales the result, before weights times values are added to it. `weights` is shared
+// memory; for `kept` and SELECTED see above.
 template <u32 KIND, bool SELECTED, u32 ROWS, bool STAY, u32 R, typename Kept, typename Weigh>
 __device__ inline void attend(
     Walk<ROWS, STAY>& walk, float4* weights, const float* v, u32 e, u32 col, float (&result)[R][4], Kept kept, Weigh weigh) {

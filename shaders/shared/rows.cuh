@@ -83,7 +83,8 @@ template <u32 COUNT> __device__ inline void write_run(float* to, const float (&n
 
 // Adds products of `depth` features of the thread's rows and four of 32 keys; where SUM, their sums.
 template <bool SUM, u32 ROWS, u32 HIGH>
-__device__ inline void add_products(float (&products)[HIGH][4], Turned<ROWS>& rows, Turned<32u>& keys, u32 depth, u32 ty, u32 tx) {
+__device__ inline void add_products(
+    float (&products)[HIGH][4], Turned<ROWS>& rows, Turned<LINES>& keys, u32 depth, u32 ty, u32 tx) {
 #pragma unroll 4
   for (u32 c = 0u; c < depth; c++) {
     float xs[HIGH];

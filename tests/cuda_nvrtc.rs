@@ -1,12 +1,13 @@
 //! Every CUDA source, as every case joins it, compiled by NVRTC for the architectures that we support; no card is needed.
 //!
 //! Registers that spill to memory are counted by the compiler and have a budget. Where NVRTC is not on this machine, the test says so and
-//! is ignored; where `WGATTN_REQUIRE_NVRTC` is set, that is a failure.
+//! is ignored; where `WGATTN_REQUIRE_NVRTC` is set, that is a failure. What is being written is tried without building:
+//! `WGATTN_CUDA_SOURCES=shaders`; where `WGATTN_CUDA_FIGURES` is set, registers, shared memory and spills of all are printed.
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::collections::BTreeSet;
 use wgattn::backend::cuda::driver::nvrtc::Compiler;
-use wgattn::kernel::cuda::{Source, check_entry, join};
+use wgattn::kernel::cuda::{PRELUDE, Source, check_entry, join};
 use wgattn::kernel::{Case, KernelSpec, OnCuda};
 use wgattn::kernels::KERNELS;
 use wgattn::tensor::Dims;
@@ -54,9 +55,21 @@ fn texts(spec: &KernelSpec, source: &Source) -> BTreeSet<String> {
     let suits = |case: &&Case| (source.suits)(&Dims::of(case.dims), &(case.params)());
     let text = |case: &Case| {
         let present: Vec<bool> = spec.ports.iter().map(|p| !case.absent.contains(&p.name)).collect();
-        join(spec, source, &Dims::of(case.dims), &(case.params)(), &present)
+        current(source, join(spec, source, &Dims::of(case.dims), &(case.params)(), &present))
     };
     spec.cases.iter().filter(suits).map(text).collect()
+}
+
+/// The joined text, with files as they are now in the folder that `WGATTN_CUDA_SOURCES` names, if it is set.
+fn current(source: &Source, text: String) -> String {
+    let Some(folder) = std::env::var_os("WGATTN_CUDA_SOURCES").map(std::path::PathBuf::from) else {
+        return text;
+    };
+    let shared = source.shared.iter().chain([&PRELUDE]).map(|shared| (shared.file, shared.body));
+    shared.chain([(source.file, source.body)]).fold(text, |text, (file, body)| {
+        let now = std::fs::read_to_string(folder.join(file));
+        text.replacen(body, &now.unwrap_or_else(|e| panic!("{file}: {e}")), 1)
+    })
 }
 
 fn compiles(compiler: Compiler, spec: &KernelSpec, source: &Source) -> Result<(), Failed> {
@@ -64,14 +77,23 @@ fn compiles(compiler: Compiler, spec: &KernelSpec, source: &Source) -> Result<()
     if texts.is_empty() {
         return Err("no case suits it".into());
     }
+    let figures_wanted = std::env::var_os("WGATTN_CUDA_FIGURES").is_some();
     for (number, text) in texts.iter().enumerate() {
         // All architectures of one text, and of the others one in turn: they differ in constants.
         for (which, architecture) in ARCHITECTURES.into_iter().enumerate() {
-            if number > 0 && number % ARCHITECTURES.len() != which {
+            if number > 0 && number % ARCHITECTURES.len() != which && !figures_wanted {
                 continue;
             }
             let code = compiler.compile(spec.name, source, text, architecture).map_err(|e| e.to_string())?;
             let spilled = spills(&code.log).ok_or("the compiler does not tell spills")?;
+            if figures_wanted {
+                println!(
+                    "{}/{} sm_{architecture} text {number}: {}",
+                    spec.name,
+                    source.name,
+                    figures(&code.log)
+                );
+            }
             if spilled > SPILLS {
                 return Err(
                     format!("spills {spilled} bytes on sm_{architecture}: {}", code.log.trim()).into()
@@ -80,6 +102,14 @@ fn compiles(compiler: Compiler, spec: &KernelSpec, source: &Source) -> Result<()
         }
     }
     Ok(())
+}
+
+/// `168 registers, 40960 bytes smem, …, 0 bytes spill stores, …`, as the compiler tells it.
+fn figures(log: &str) -> String {
+    let told = log
+        .lines()
+        .filter_map(|l| l.split_once("Used ").map(|(_, used)| used).or(l.contains("spill").then_some(l)));
+    told.map(str::trim).collect::<Vec<_>>().join(", ")
 }
 
 /// The most bytes that any function stores to spill, as the compiler tells it: `8 bytes stack frame, 4 bytes spill stores, …`.

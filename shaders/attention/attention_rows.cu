@@ -4,33 +4,28 @@
 // out [b, h, n, p].
 //
 // A block makes ROWS rows x 64 value columns: 8 x 16 threads, each with ROWS / 8 rows x 4 keys of the pairs and then x 4 columns
-// of the result in registers. Queries of up to 64 coordinates stay in shared memory (Q_STAYS); deeper ones come again, slice by
-// slice.
+// of the result in registers. Queries of up to 64 coordinates stay in shared memory (STAY); deeper ones come again, slice by
+// slice. Two stages fill the 48 KiB that a block may have. As many blocks stay resident as with one stage, but on cards with 100
+// KiB of shared memory: there deep queries have two instead of three, and tiles of 32 rows, which are for grids that leave
+// multiprocessors empty, three instead of four. A slice that arrives while another is used is worth more.
 constexpr u32 R = ROWS / 8u;
 // Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
-constexpr u32 RESIDENT = 3u;
+constexpr u32 RESIDENT = ROWS == 64u ? 3u : 4u;
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) attention_rows(
     Params params, const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ v,
     const float* __restrict__ lambda, const u8* __restrict__ key_mask, const u8* __restrict__ mask, float* __restrict__ out) {
-  __shared__ float4 queries[(Q_STAYS ? 2u : 1u) * SLICE * ROWS / 4u];
+  __shared__ Tiles<ROWS, STAY> tiles;
   __shared__ float4 weights[KEYS * ROWS / 4u];
-  // Slices of keys, then their values: [32, 64] both.
-  __shared__ float4 keys[SLICE * KEYS / 4u];
-
-  const u32 slices = max(divided_up(params.e, VALUE_COLS), 1u);
-  const u32 row_tiles = divided_up(params.n, ROWS);
-  const u32 head = blockIdx.x / slices / row_tiles;
-  const u32 row0 = blockIdx.x / slices % row_tiles * ROWS;
-  const u32 col0 = blockIdx.x % slices * VALUE_COLS;
-  const u32 b = head / params.h;
-  const u32 h = head % params.h;
+  const Block block = block_of<ROWS>(params.n, max(divided_up(params.e, VALUE_COLS), 1u), params.h);
+  const u32 head = block.head;
+  const u32 b = block.b;
+  const u32 h = block.h;
+  const u32 row0 = block.row0;
+  const u32 col0 = block.part * VALUE_COLS;
   const u32 n = params.n;
   const u32 m = params.m;
   const u32 d = params.d;
-  const float* const q_head = q + size_t(head) * n * d;
-  const float* const k_head = k + size_t(head) * m * d;
-  const float* const v_head = v + size_t(head) * m * params.e;
   const u8* key_flags = key_mask;
   if (HAS_KEY_MASK) { key_flags += size_t(b) * params.key_mask_b + size_t(h) * params.key_mask_h + params.key_from; }
   const u8* pair_flags = mask;
@@ -46,23 +41,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) attention_rows(
   float total[R] = {};
 #pragma unroll
   for (u32 a = 0u; a < R; a++) { shift[a] = NO_KEY; }
-  if (Q_STAYS) {
-    for (u32 c0 = 0u; c0 < d; c0 += SLICE) {
-      load_slice<ROWS, FOURS>(queries + c0 * (ROWS / 4u), q_head, row0, n, d, c0, slice_depth(d, c0));
-    }
-  }
 
-  for (u32 key0 = 0u; key0 < m; key0 += KEYS) {
-    float sums[R][4] = {};
-    for (u32 c0 = 0u; c0 < d; c0 += SLICE) {
-      const u32 depth = slice_depth(d, c0);
-      load_slice<KEYS, FOURS>(keys, k_head, key0, m, d, c0, depth);
-      if (!Q_STAYS) { load_slice<ROWS, FOURS>(queries, q_head, row0, n, d, c0, depth); }
-      __syncthreads(); // both slices are complete before anyone reads them
-      add_pairs<METRIC, 8u, 16u>(sums, queries + (Q_STAYS ? c0 * (ROWS / 4u) : 0u), keys, depth, ty, tx);
-      __syncthreads(); // nobody overwrites a slice that others still read
-    }
-
+  Walk<ROWS, STAY> walk = {tiles, q + size_t(head) * n * d, row0, n, k + size_t(head) * m * d, m, d};
+  const auto weigh = [&](float (&sums)[R][4], u32 key0) {
     bool in[4];
 #pragma unroll
     for (u32 i = 0u; i < 4u; i++) {
@@ -91,16 +72,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) attention_rows(
       }
       total[a] = total[a] * keep + ((sums[a][0] + sums[a][1]) + (sums[a][2] + sums[a][3]));
     }
-    store_weights<8u>(weights, sums, ty, tx);
-
-    const u32 count = min(KEYS, m - key0);
-    for (u32 first = 0u; first < count; first += VALUE_KEYS) {
-      load_values<FOURS>(keys, v_head, key0 + first, m, params.e, col0, key_is_kept);
-      __syncthreads(); // weights and values are complete before anyone multiplies
-      add_values<HAS_MASK, 8u>(result, weights, keys, first, min(VALUE_KEYS, count - first), ty, tx);
-      __syncthreads(); // nobody overwrites weights or values that others still read
-    }
-  }
+  };
+  attend<METRIC, HAS_MASK>(walk, weights, v + size_t(head) * m * params.e, params.e, col0, result, key_is_kept, weigh);
 
 #pragma unroll
   for (u32 a = 0u; a < R; a++) {

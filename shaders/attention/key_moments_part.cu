@@ -4,28 +4,24 @@
 //
 // A block has ROWS keys: 8 x 16 threads, each with ROWS / 8 keys x 4 of 64 queries at a time. A thread keeps running moments of
 // its keys over its own queries; at the end the 16 threads of a key join theirs. Deviations are taken from the mean so far, with
-// the first block from its first query's value, so near-equal values lose nothing.
+// the first block from its first query's value, so near-equal values lose nothing. Two stages take 24 or 32 KiB, of which every
+// card that copies asynchronously holds three.
 constexpr u32 R = ROWS / 8u;
-constexpr u32 QUERIES = 64u;
 // Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
-constexpr u32 RESIDENT = 3u;
+constexpr u32 RESIDENT = ROWS == 64u ? 3u : 4u;
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) key_moments_part(
     Params params, const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ lambda,
     const u8* __restrict__ query_mask, const float* __restrict__ row_shift, const float* __restrict__ before,
     float* __restrict__ moments) {
-  __shared__ float4 keys[(K_STAYS ? 2u : 1u) * SLICE * ROWS / 4u];
-  __shared__ float4 queries[SLICE * QUERIES / 4u];
-
-  const u32 key_tiles = divided_up(params.m, ROWS);
-  const u32 head = blockIdx.x / key_tiles;
-  const u32 key0 = blockIdx.x % key_tiles * ROWS;
-  const u32 h = head % params.h;
+  __shared__ Tiles<ROWS, STAY> tiles;
+  const Block block = block_of<ROWS>(params.m, 1u, params.h);
+  const u32 head = block.head;
+  const u32 h = block.h;
+  const u32 key0 = block.row0;
   const u32 n = params.n;
   const u32 m = params.m;
   const u32 d = params.d;
-  const float* const q_head = q + size_t(head) * n * d;
-  const float* const k_head = k + size_t(head) * m * d;
   const u8* flags = query_mask;
   if (HAS_QUERY_MASK) { flags += size_t(head / params.h) * params.query_mask_b + size_t(h) * params.query_mask_h; }
   const Divisor bandwidth = divisor_of(METRIC == 0u ? 1.0f : lambda[h % params.bandwidths]);
@@ -35,21 +31,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) key_moments_part
   float mean[R] = {};
   float squares[R] = {};
   float taken = 0.0f;
-  if (K_STAYS) {
-    for (u32 c0 = 0u; c0 < d; c0 += SLICE) {
-      load_slice<ROWS, FOURS>(keys + c0 * (ROWS / 4u), k_head, key0, m, d, c0, slice_depth(d, c0));
-    }
-  }
-  for (u32 query0 = 0u; query0 < n; query0 += QUERIES) {
-    float sums[R][4] = {};
-    for (u32 c0 = 0u; c0 < d; c0 += SLICE) {
-      const u32 depth = slice_depth(d, c0);
-      load_slice<QUERIES, FOURS>(queries, q_head, query0, n, d, c0, depth);
-      if (!K_STAYS) { load_slice<ROWS, FOURS>(keys, k_head, key0, m, d, c0, depth); }
-      __syncthreads(); // both slices are complete before anyone reads them
-      add_pairs<METRIC, 8u, 16u>(sums, keys + (K_STAYS ? c0 * (ROWS / 4u) : 0u), queries, depth, ty, tx);
-      __syncthreads(); // nobody overwrites a slice that others still read
-    }
+  Walk<ROWS, STAY> walk = {tiles, k + size_t(head) * m * d, key0, m, q + size_t(head) * n * d, n, d};
+  walk.sums<METRIC>([&](float (&sums)[R][4], u32 query0) {
     float first[R] = {};
     float second[R] = {};
 #pragma unroll
@@ -74,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) key_moments_part
       mean[a] += step;
       squares[a] += second[a] - step * first[a];
     }
-  }
+  });
 
   for (u32 apart = 8u; apart > 0u; apart /= 2u) {
     const float other = __shfl_xor_sync(ALL_LANES, taken, apart);

@@ -6,31 +6,29 @@
 // A block makes ROWS rows x 64 value columns: 8 x 16 threads, each with ROWS / 8 rows x 4 keys of the pairs, whose distances are
 // one word (or two), and then x 4 columns of the result. With softmax the largest score so far is kept, of pairs that the mask
 // does not leave out, and what was summed is scaled when it grows.
+// With two stages 64 rows take 48 KiB: on cards with 100 KiB of shared memory two blocks stay resident instead of three.
 constexpr u32 R = ROWS / 8u;
-// Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
-constexpr u32 RESIDENT = ROWS == 64u ? 2u : 3u;
+// Blocks that a multiprocessor has to hold; older cards have no memory for more. Left to itself, the compiler spills for the sake
+// of one more.
+constexpr u32 RESIDENT = (ROWS == 64u ? 2u : 3u) + (STAGES - 1u);
+// Whether queries stay: where there are two stages they take no more memory for it.
+constexpr bool STAYING = STAY && STAGES == 2u;
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) distance_attention(
     Params params, const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ v,
     const u32* __restrict__ distances, const float* __restrict__ table, const u8* __restrict__ key_mask,
     const u8* __restrict__ query_mask, float* __restrict__ out) {
-  __shared__ float4 queries[SLICE * ROWS / 4u];
+  __shared__ Tiles<ROWS, STAYING> tiles;
   __shared__ float4 weights[KEYS * ROWS / 4u];
-  // Slices of keys, then their values: [32, 64] both.
-  __shared__ float4 keys[SLICE * KEYS / 4u];
-
-  const u32 slices = divided_up(params.e, VALUE_COLS);
-  const u32 row_tiles = divided_up(params.m, ROWS);
-  const u32 head = blockIdx.x / slices / row_tiles;
-  const u32 row0 = blockIdx.x / slices % row_tiles * ROWS;
-  const u32 col0 = blockIdx.x % slices * VALUE_COLS;
-  const u32 b = head / params.h;
-  const u32 h = head % params.h;
+  const Block block = block_of<ROWS>(params.m, divided_up(params.e, VALUE_COLS), params.h);
+  const u32 head = block.head;
+  const u32 b = block.b;
+  const u32 h = block.h;
+  const u32 row0 = block.row0;
+  const u32 col0 = block.part * VALUE_COLS;
   const u32 rows = params.m;
   const u32 n = params.n;
-  const float* const q_head = q + size_t(head) * rows * params.r;
-  const float* const k_head = k + size_t(head) * n * params.r;
-  const float* const v_head = v + size_t(head) * n * params.e;
+  const u32 r = params.r;
   const u32* const d_head = distances + size_t(b) * params.distances_b + size_t(h) * params.distances_h;
   const float* const f = table + (params.tables > 1u ? size_t(h) * params.t : 0u);
   const u8* key_flags = key_mask;
@@ -46,17 +44,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) distance_attenti
   float top[R];
 #pragma unroll
   for (u32 a = 0u; a < R; a++) { top[a] = LOWEST; }
-  for (u32 key0 = 0u; key0 < n; key0 += KEYS) {
-    float sums[R][4] = {};
-    for (u32 c0 = 0u; c0 < params.r; c0 += SLICE) {
-      const u32 depth = slice_depth(params.r, c0);
-      load_slice<KEYS, FOURS>(keys, k_head, key0, n, params.r, c0, depth);
-      load_slice<ROWS, FOURS>(queries, q_head, row0, rows, params.r, c0, depth);
-      __syncthreads(); // both slices are complete before anyone reads them
-      add_pairs<SCORES <= SOFTMAX ? PRODUCT : SUM, 8u, 16u>(sums, queries, keys, depth, ty, tx);
-      __syncthreads(); // nobody overwrites a slice that others still read
-    }
-
+  Walk<ROWS, STAYING> walk = {tiles, q + size_t(head) * rows * r, row0, rows, k + size_t(head) * n * r, n, r};
+  const auto weigh = [&](float (&sums)[R][4], u32 key0) {
     bool in[4];
 #pragma unroll
     for (u32 i = 0u; i < 4u; i++) { in[i] = key0 + 4u * tx + i < n && key_is_kept(key0 + 4u * tx + i); }
@@ -91,16 +80,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) distance_attenti
       }
       total[a] += (sums[a][0] + sums[a][1]) + (sums[a][2] + sums[a][3]);
     }
-    store_weights<8u>(weights, sums, ty, tx);
-
-    const u32 count = min(KEYS, n - key0);
-    for (u32 first = 0u; first < count; first += VALUE_KEYS) {
-      load_values<FOURS>(keys, v_head, key0 + first, n, params.e, col0, key_is_kept);
-      __syncthreads(); // weights and values are complete before anyone multiplies
-      add_values<false, 8u>(result, weights, keys, first, min(VALUE_KEYS, count - first), ty, tx);
-      __syncthreads(); // nobody overwrites weights or values that others still read
-    }
-  }
+  };
+  attend<SCORES <= SOFTMAX ? PRODUCT : SUM, false>(
+      walk, weights, v + size_t(head) * n * params.e, params.e, col0, result, key_is_kept, weigh);
 
 #pragma unroll
   for (u32 a = 0u; a < R; a++) {

@@ -7,12 +7,9 @@ constexpr u32 LINEAR = 0u;
 constexpr u32 SOFTMAX = 1u;
 constexpr float LOWEST = -3.0e38f;
 constexpr u32 ROWS = 64u;
-constexpr u32 KEYS = 32u;
+constexpr u32 KEYS = LINES;
 constexpr u32 HIGH = ROWS * 8u / THREADS; // rows of a thread
-constexpr u32 Q_LINE = ROWS + 4u;
-constexpr u32 K_LINE = KEYS + 4u;
 constexpr u32 WIDE = COLS / 8u; // columns of a thread
-constexpr u32 RUN = WIDE < 4u ? WIDE : 4u; // of them side by side
 
 // Graph g has the nodes from offset g on, the first from 0.
 __device__ inline u32 offset_of(const Params& params, const u32* offsets, u32 graph) {
@@ -48,9 +45,9 @@ __device__ inline float row_sum(float x) {
 extern "C" __global__ void __launch_bounds__(THREADS) graph_attention(
     Params params, const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ v,
     const u32* __restrict__ offsets, const u32* __restrict__ blocks, const float* __restrict__ mask, float* __restrict__ out) {
-  __align__(16) __shared__ float q_tile[KEYS * Q_LINE]; // [feature, row]
-  __align__(16) __shared__ float k_tile[KEYS * K_LINE]; // [feature, key]
-  __align__(16) __shared__ float weights[KEYS * Q_LINE]; // [key, row]
+  __shared__ Turned<ROWS> q_tile;
+  __shared__ Turned<KEYS> k_tile;
+  __shared__ Turned<ROWS> weights; // lines are keys
   __align__(16) __shared__ float values[KEYS * COLS];
   const u32 slices = divided_up(params.e, COLS);
   const u32 blocks_per_head = params.n / ROWS + params.s;
@@ -81,50 +78,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) graph_attention(
   for (u32 a = 0u; a < HIGH; a++) { tops[a] = LOWEST; }
   u32 loaded = 0xffffffffu; // first feature of the queries in the tile
   for (u32 key0 = 0u; key0 < nodes; key0 += KEYS) {
-#pragma unroll 1
-    for (u32 t = threadIdx.x; t < KEYS * COLS / 4u; t += THREADS) {
-      const u32 key = key0 + t / (COLS / 4u);
-      const u32 four = 4u * (t % (COLS / 4u));
-      const float4 x = four_of(lines + size_t(key) * params.e, col0 + four, params.e, key < nodes);
-      *reinterpret_cast<float4*>(&values[t / (COLS / 4u) * COLS + four]) = x;
-    }
+    load_lines<COLS, 1u>(values, lines, key0, params.e, col0, [&](u32 key) { return key < nodes; });
     float scores[HIGH][4] = {};
     for (u32 f0 = 0u; f0 < params.r; f0 += KEYS) {
-      if (loaded != f0) {
-#pragma unroll 1
-        for (u32 t = threadIdx.x; t < ROWS * KEYS / 4u; t += THREADS) {
-          const u32 i = row0 + turned_row(t);
-          const u32 four = 4u * turned_four(t);
-          put_turned(
-              &q_tile[four * Q_LINE + turned_row(t)], Q_LINE,
-              four_of(queries + size_t(i) * params.r, f0 + four, params.r, i < row_end));
-        }
-        loaded = f0;
-      }
-#pragma unroll 1
-      for (u32 t = threadIdx.x; t < KEYS * KEYS / 4u; t += THREADS) {
-        const u32 key = key0 + turned_row(t);
-        const u32 four = 4u * turned_four(t);
-        put_turned(
-            &k_tile[four * K_LINE + turned_row(t)], K_LINE,
-            four_of(keys + size_t(key) * params.r, f0 + four, params.r, key < nodes));
-      }
+      if (loaded != f0) { load_turned<1u>(q_tile, queries, row0, row_end, params.r, f0); }
+      loaded = f0;
+      load_turned<1u>(k_tile, keys, key0, nodes, params.r, f0);
       __syncthreads(); // the slices are complete before anyone multiplies
-      const u32 depth = min(KEYS, params.r - f0);
-#pragma unroll 4
-      for (u32 f = 0u; f < depth; f++) {
-        float xs[HIGH];
-        float ys[4];
-        read_run(xs, &q_tile[f * Q_LINE + HIGH * ty]);
-        read_run(ys, &k_tile[f * K_LINE + 4u * tx]);
-#pragma unroll
-        for (u32 a = 0u; a < HIGH; a++) {
-#pragma unroll
-          for (u32 b = 0u; b < 4u; b++) {
-            if (SCORES <= SOFTMAX) { scores[a][b] += xs[a] * ys[b]; } else { scores[a][b] += xs[a] + ys[b]; }
-          }
-        }
-      }
+      add_products<(SCORES > SOFTMAX)>(scores, q_tile, k_tile, min(KEYS, params.r - f0), ty, tx);
       __syncthreads(); // nobody overwrites a slice that others still read
     }
 #pragma unroll
@@ -171,25 +132,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) graph_attention(
       float ws[HIGH];
 #pragma unroll
       for (u32 a = 0u; a < HIGH; a++) { ws[a] = scores[a][b]; }
-      write_run(&weights[(4u * tx + b) * Q_LINE + HIGH * ty], ws);
+      write_run(weights.at(4u * tx + b, HIGH * ty), ws);
     }
     __syncthreads(); // weights and values are complete before anyone multiplies
-    const u32 count = min(KEYS, nodes - key0);
-#pragma unroll 4
-    for (u32 key = 0u; key < count; key++) {
-      float ws[HIGH];
-      read_run(ws, &weights[key * Q_LINE + HIGH * ty]);
-#pragma unroll
-      for (u32 part = 0u; part < WIDE / RUN; part++) {
-        float xs[RUN];
-        read_run(xs, &values[key * COLS + RUN * (8u * part + tx)]);
-#pragma unroll
-        for (u32 a = 0u; a < HIGH; a++) {
-#pragma unroll
-          for (u32 c = 0u; c < RUN; c++) { sums[a][RUN * part + c] += ws[a] * xs[c]; }
-        }
-      }
-    }
+    add_lines(sums, weights, values, min(KEYS, nodes - key0), ty, tx, [](u32, const float(&)[HIGH]) {});
     __syncthreads(); // nobody overwrites weights or values that others still read
   }
 #pragma unroll
@@ -199,12 +145,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) graph_attention(
       const Divisor divisor = divisor_of(total);
       float* line = out + (size_t(batch) * params.n + row + a) * params.e;
 #pragma unroll
-      for (u32 part = 0u; part < WIDE / RUN; part++) {
-#pragma unroll
-        for (u32 c = 0u; c < RUN; c++) {
-          const u32 col = col0 + RUN * (8u * part + tx) + c;
-          if (col < params.e) { line[col] = total == 0.0f ? 0.0f : divided(sums[a][RUN * part + c], divisor); }
-        }
+      for (u32 c = 0u; c < WIDE; c++) {
+        const u32 col = col0 + column_of<WIDE>(tx, c);
+        if (col < params.e) { line[col] = total == 0.0f ? 0.0f : divided(sums[a][c], divisor); }
       }
     }
   }

@@ -3,59 +3,49 @@
 // [b, h, n, d], y [b, h, m, d], lambda [h], x_keep bytes [b, h, n], y_keep words [b, h, m], out [b, h, n, m].
 //
 // A block makes ROWS x COLS: lanes of 8 side by side, each thread ROWS / ROW_LANES rows x COLS / 8 columns. A thread's columns
-// lie 8 apart, so that neighbours store whole sectors of 32 bytes whatever the row's length; it reads them word by word, 10 reads
-// for 64 pairs.
+// lie 8 apart, so that neighbours store whole sectors of 32 bytes whatever the row's length. Slices have 16 coordinates, because
+// two stages of them take as much shared memory as one of 32, and leave as many blocks resident; of 32 coordinates half are then
+// copied while others are used.
 constexpr u32 COL_LANES = 8u;
 constexpr u32 ROW_LANES = THREADS / COL_LANES;
 constexpr u32 R = ROWS / ROW_LANES;
 constexpr u32 C = COLS / COL_LANES;
+constexpr u32 DEPTH = 16u;
 // Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
 constexpr u32 RESIDENT = 3u;
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) kernel_matrix(
     Params params, const float* __restrict__ x, const float* __restrict__ y, const float* __restrict__ lambda,
     const u8* __restrict__ x_keep, const u32* __restrict__ y_keep, float* __restrict__ out) {
-  __shared__ float4 rows[SLICE * ROWS / 4u];
-  __shared__ float4 cols[SLICE * (COLS + 1u) / 4u];
-  const u32 col_tiles = divided_up(params.m, COLS);
-  const u32 row_tiles = divided_up(params.n, ROWS);
-  const u32 head = blockIdx.x / col_tiles / row_tiles;
-  const u32 row0 = blockIdx.x / col_tiles % row_tiles * ROWS;
-  const u32 col0 = blockIdx.x % col_tiles * COLS;
-  const u32 b = head / params.h;
-  const u32 h = head % params.h;
+  __shared__ float4 rows[STAGES][DEPTH * ROWS / 4u];
+  __shared__ float4 cols[STAGES][DEPTH * COLS / 4u];
+  const Block block = block_of<ROWS>(params.n, divided_up(params.m, COLS), params.h);
+  const u32 head = block.head;
+  const u32 b = block.b;
+  const u32 h = block.h;
+  const u32 row0 = block.row0;
+  const u32 col0 = block.part * COLS;
   const u32 n = params.n;
   const u32 m = params.m;
   const u32 d = params.d;
-  const float* const x_head = x + size_t(head) * n * d;
-  const float* const y_head = y + size_t(head) * m * d;
   const u32 ty = threadIdx.x / COL_LANES;
   const u32 tx = threadIdx.x % COL_LANES;
 
   float sums[R][C] = {};
-  for (u32 c0 = 0u; c0 < d; c0 += SLICE) {
-    const u32 depth = slice_depth(d, c0);
-    load_slice<ROWS, FOURS>(rows, x_head, row0, n, d, c0, depth);
-    load_slice<COLS, FOURS, true>(cols, y_head, col0, m, d, c0, depth);
-    __syncthreads(); // both slices are complete before anyone reads them
-    const float* const words = reinterpret_cast<const float*>(cols);
-    for (u32 quad = 0u; quad < depth / 4u; quad++) {
-#pragma unroll
-      for (u32 i = 0u; i < 4u; i++) {
-        const u32 c = 4u * quad + i;
-        float row[R];
-        float col[C];
-        read_fours<R, ROW_LANES>(row, rows + c * (ROWS / 4u), ty, quad % 8u);
-#pragma unroll
-        for (u32 j = 0u; j < C; j++) { col[j] = words[slice_at<COLS, true>(c, tx + COL_LANES * j)]; }
-#pragma unroll
-        for (u32 a = 0u; a < R; a++) {
-#pragma unroll
-          for (u32 j = 0u; j < C; j++) { sums[a][j] = with_pair<METRIC>(sums[a][j], row[a], col[j]); }
-        }
-      }
-    }
-    __syncthreads(); // nobody overwrites a slice that others still read
+  const auto fill = [&](u32 stage, u32 from) {
+    copy_slice<ROWS, DEPTH>(rows[stage], x + size_t(head) * n * d, row0, n, d, from);
+    copy_slice<COLS, DEPTH, true>(cols[stage], y + size_t(head) * m * d, col0, m, d, from);
+  };
+  Stages stages;
+  if (d > 0u) { stages.begin([&](u32 stage) { fill(stage, 0u); }); }
+  for (u32 from = 0u; from < d; from += DEPTH) {
+    const auto fill_next = [&](u32 stage) {
+      if (d - from > DEPTH) { fill(stage, from + DEPTH); }
+    };
+    stages.step(fill_next, [&](u32 stage) {
+      const u32 depth = slice_depth<DEPTH>(d, from);
+      add_pairs<METRIC, ROW_LANES, COL_LANES, DEPTH, true>(sums, rows[stage], cols[stage], depth, ty, tx);
+    });
   }
 
   const Divisor bandwidth = divisor_of(lambda[h]);

@@ -6,43 +6,30 @@
 // A block takes ROWS keys and QUERIES queries: 8 x 16 threads, each with ROWS / 8 keys x 4 of 64 landmarks at a time, whose
 // kernel values serve all its queries. At the end the 16 threads of a key add their sums.
 constexpr u32 R = ROWS / 8u;
-constexpr u32 LANDMARKS = 64u;
 // Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
-constexpr u32 RESIDENT = 3u;
+constexpr u32 RESIDENT = ROWS == 64u ? 3u : 4u;
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) nystrom_row(
     Params params, const float* __restrict__ k, const float* __restrict__ landmarks, const float* __restrict__ weights,
     const float* __restrict__ lambda, const float* __restrict__ scale, const u8* __restrict__ keep,
     const float* __restrict__ share, float* __restrict__ out) {
-  __shared__ float4 keys[SLICE * ROWS / 4u];
-  __shared__ float4 marks[SLICE * LANDMARKS / 4u];
-  const u32 query_parts = divided_up(params.r, QUERIES);
-  const u32 key_tiles = divided_up(params.n, ROWS);
-  const u32 head = blockIdx.x / query_parts / key_tiles;
-  const u32 key0 = blockIdx.x / query_parts % key_tiles * ROWS;
-  const u32 query0 = blockIdx.x % query_parts * QUERIES;
-  const u32 h = head % params.h;
+  __shared__ Tiles<ROWS, false> tiles;
+  const Block block = block_of<ROWS>(params.n, divided_up(params.r, QUERIES), params.h);
+  const u32 head = block.head;
+  const u32 h = block.h;
+  const u32 key0 = block.row0;
+  const u32 query0 = block.part * QUERIES;
   const u32 n = params.n;
   const u32 m = params.m;
   const u32 d = params.d;
-  const float* const k_head = k + size_t(head) * n * d;
-  const float* const l_head = landmarks + size_t(head) * m * d;
   const float* const w_head = weights + size_t(head) * params.r * params.mw;
   const Divisor bandwidth = divisor_of(lambda[h]);
   const u32 ty = threadIdx.x / 16u;
   const u32 tx = threadIdx.x % 16u;
 
   float results[QUERIES][R] = {};
-  for (u32 l0 = 0u; l0 < m; l0 += LANDMARKS) {
-    float sums[R][4] = {};
-    for (u32 c0 = 0u; c0 < d; c0 += SLICE) {
-      const u32 depth = slice_depth(d, c0);
-      load_slice<ROWS, FOURS>(keys, k_head, key0, n, d, c0, depth);
-      load_slice<LANDMARKS, FOURS>(marks, l_head, l0, m, d, c0, depth);
-      __syncthreads(); // both slices are complete before anyone reads them
-      add_pairs<METRIC, 8u, 16u>(sums, keys, marks, depth, ty, tx);
-      __syncthreads(); // nobody overwrites a slice that others still read
-    }
+  Walk<ROWS, false> walk = {tiles, k + size_t(head) * n * d, key0, n, landmarks + size_t(head) * m * d, m, d};
+  walk.sums<METRIC>([&](float (&sums)[R][4], u32 l0) {
 #pragma unroll
     for (u32 i = 0u; i < 4u; i++) {
       const u32 l = l0 + 4u * tx + i;
@@ -57,10 +44,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) nystrom_row(
         for (u32 a = 0u; a < R; a++) { results[query][a] += weight * values[a]; }
       }
     }
-  }
+  });
 
   const u8* flags = keep;
-  if (HAS_KEEP) { flags += size_t(head / params.h) * params.keep_b + size_t(h) * params.keep_h; }
+  if (HAS_KEEP) { flags += size_t(block.b) * params.keep_b + size_t(h) * params.keep_h; }
   const float added = HAS_SHARE ? params.constant * share[head] : params.constant;
 #pragma unroll
   for (u32 query = 0u; query < QUERIES; query++) {

@@ -4,21 +4,18 @@
 // A block takes ROWS queries of one chunk and COLS value columns, a thread 1 or 2 x COLS/8 of them. What a row adds up comes in
 // blocks of 32 items with a weight for each row: first the chunk's keys, whose weights are products of queries and keys, then the
 // features of a state, whose weights are the queries themselves.
-constexpr u32 ITEMS = 32u;
-// Numbers from one line of a turned tile to the next: see `turned_row`.
-constexpr u32 Q_LINE = ROWS + 4u;
-constexpr u32 K_LINE = ITEMS + 4u;
+constexpr u32 ITEMS = LINES;
 constexpr u32 HIGH = ROWS * 8u / THREADS; // rows of a thread
-constexpr u32 WIDE = COLS / 32u; // float4s of a thread
+constexpr u32 WIDE = COLS / 8u; // columns of a thread
 
 extern "C" __global__ void __launch_bounds__(THREADS) chunk_attend(
     Params params, const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ v,
     const float* __restrict__ powers, const u8* __restrict__ key_mask, const u32* __restrict__ reach,
     const float* __restrict__ states, float* __restrict__ out) {
-  __align__(16) __shared__ float q_tile[ITEMS * Q_LINE]; // [feature, row]
-  __align__(16) __shared__ float k_tile[ITEMS * K_LINE]; // [feature, key]
-  __align__(16) __shared__ float weights[ITEMS * Q_LINE]; // [item, row]
-  __shared__ float4 values[ITEMS][COLS / 4u];
+  __shared__ Turned<ROWS> q_tile;
+  __shared__ Turned<ITEMS> k_tile;
+  __shared__ Turned<ROWS> weights; // lines are items
+  __align__(16) __shared__ float values[ITEMS * COLS];
   __shared__ float ones[ITEMS]; // what the ones column has for an item
   const u32 slices = max(divided_up(params.e, COLS), 1u);
   // Row tiles of the longest chunks that can make c of n tokens.
@@ -46,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) chunk_attend(
 #pragma unroll
     for (u32 side = 0u; side < 2u; side++) { seen[side][a] = row + a < end ? reach_of(tokens, row + a, side) : 0u; }
   }
-  float sums[HIGH][4u * WIDE] = {};
+  float sums[HIGH][WIDE] = {};
   float totals[HIGH] = {};
   const u32 key_end = TWO_SIDED == 1u ? end : min(row0 + ROWS, end);
   const u32 key_blocks = divided_up(key_end - first, ITEMS);
@@ -61,42 +58,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) chunk_attend(
     const float* state = chunk_states + size_t(side) * params.r * (params.e + 1u);
     float products[HIGH][4] = {};
     for (u32 c0 = near ? 0u : item0; c0 < (near ? params.r : item0 + 1u); c0 += ITEMS) {
-      if (loaded != c0) {
-#pragma unroll 2
-        for (u32 t = threadIdx.x; t < ROWS * ITEMS / 4u; t += THREADS) {
-          const u32 i = row0 + turned_row(t);
-          const u32 four = 4u * turned_four(t);
-          put_turned(
-              &q_tile[four * Q_LINE + turned_row(t)], Q_LINE,
-              four_of(queries + size_t(i) * params.r, c0 + four, params.r, i < end));
-        }
-        loaded = c0;
-      }
-      if (near) {
-#pragma unroll 2
-        for (u32 t = threadIdx.x; t < ITEMS * ITEMS / 4u; t += THREADS) {
-          const u32 j = item0 + turned_row(t);
-          const u32 four = 4u * turned_four(t);
-          put_turned(
-              &k_tile[four * K_LINE + turned_row(t)], K_LINE,
-              four_of(keys + size_t(j) * params.r, c0 + four, params.r, j < key_end));
-        }
-      }
+      if (loaded != c0) { load_turned(q_tile, queries, row0, end, params.r, c0); }
+      loaded = c0;
+      if (near) { load_turned(k_tile, keys, item0, key_end, params.r, c0); }
       __syncthreads(); // queries and keys are complete before anyone multiplies
       if (near) {
-        const u32 depth = min(ITEMS, params.r - c0);
-#pragma unroll 4
-        for (u32 c = 0u; c < depth; c++) {
-          float xs[HIGH];
-          float ys[4];
-          read_run(xs, &q_tile[c * Q_LINE + HIGH * ty]);
-          read_run(ys, &k_tile[c * K_LINE + 4u * tx]);
-#pragma unroll
-          for (u32 a = 0u; a < HIGH; a++) {
-#pragma unroll
-            for (u32 b = 0u; b < 4u; b++) { products[a][b] += xs[a] * ys[b]; }
-          }
-        }
+        add_products<false>(products, q_tile, k_tile, min(ITEMS, params.r - c0), ty, tx);
         if (params.r - c0 > ITEMS) { __syncthreads(); } // nobody overwrites a slice that others still read
       }
     }
@@ -120,21 +87,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) chunk_attend(
         } else if (i < end) {
           const u32 distance = side == 1u ? end - i : i - first + 1u;
           if (distance < (side == 1u ? seen[1][a] : seen[0][a])) {
-            weight = power(tokens, distance) * q_tile[item * Q_LINE + HIGH * ty + a];
+            weight = power(tokens, distance) * *q_tile.at(item, HIGH * ty + a);
           }
         }
         ws[a] = weight;
       }
-      write_run(&weights[item * Q_LINE + HIGH * ty], ws);
+      write_run(weights.at(item, HIGH * ty), ws);
     }
-#pragma unroll 2
-    for (u32 t = threadIdx.x; t < ITEMS * COLS / 4u; t += THREADS) {
-      const u32 item = t / (COLS / 4u);
-      const u32 at = item0 + item;
-      const u32 col = col0 + 4u * (t % (COLS / 4u));
-      const bool there = near ? at < key_end && key_counts(tokens, at) : at < params.r;
-      values[item][t % (COLS / 4u)] = four_of((near ? lines : state) + size_t(at) * params.e, col, params.e, there);
-    }
+    load_lines<COLS>(values, near ? lines : state, item0, params.e, col0, [&](u32 at) {
+      return near ? at < key_end && key_counts(tokens, at) : at < params.r;
+    });
     if (threadIdx.x < ITEMS) {
       const u32 at = item0 + threadIdx.x;
       float one = 1.0f;
@@ -143,25 +105,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) chunk_attend(
     }
     __syncthreads(); // weights and values are complete before anyone multiplies
     const u32 count = min(ITEMS, (near ? key_end : params.r) - item0);
-#pragma unroll 4
-    for (u32 item = 0u; item < count; item++) {
-      const float one = ones[item];
-      float ws[HIGH];
-      read_run(ws, &weights[item * Q_LINE + HIGH * ty]);
+    add_lines(sums, weights, values, count, ty, tx, [&](u32 item, const float(&ws)[HIGH]) {
 #pragma unroll
-      for (u32 a = 0u; a < HIGH; a++) { totals[a] += ws[a] * one; }
-#pragma unroll
-      for (u32 part = 0u; part < WIDE; part++) {
-        const float4 y = values[item][8u * part + tx];
-#pragma unroll
-        for (u32 a = 0u; a < HIGH; a++) {
-          sums[a][4u * part] += ws[a] * y.x;
-          sums[a][4u * part + 1u] += ws[a] * y.y;
-          sums[a][4u * part + 2u] += ws[a] * y.z;
-          sums[a][4u * part + 3u] += ws[a] * y.w;
-        }
-      }
-    }
+      for (u32 a = 0u; a < HIGH; a++) { totals[a] += ws[a] * ones[item]; }
+    });
     __syncthreads(); // nobody overwrites weights or values that others still read
   }
 #pragma unroll
@@ -171,15 +118,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) chunk_attend(
     const float total = totals[a];
     const Divisor divisor = divisor_of(total);
 #pragma unroll
-    for (u32 part = 0u; part < WIDE; part++) {
-      const u32 col = col0 + 4u * (8u * part + tx);
-#pragma unroll
-      for (u32 b = 0u; b < 4u; b++) {
-        float value = sums[a][4u * part + b];
-        // 0 where there is no key.
-        if (DIVIDE == 1u) { value = total == 0.0f ? 0.0f : divided(value, divisor); }
-        if (col + b < params.e) { line[col + b] = value; }
-      }
+    for (u32 c = 0u; c < WIDE; c++) {
+      const u32 col = col0 + column_of<WIDE>(tx, c);
+      float value = sums[a][c];
+      // 0 where there is no key.
+      if (DIVIDE == 1u) { value = total == 0.0f ? 0.0f : divided(value, divisor); }
+      if (col < params.e) { line[col] = value; }
     }
     if (DIVIDE == 0u && col0 == 0u && tx == 0u) { line[params.e] = total; }
   }

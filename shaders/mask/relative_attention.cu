@@ -3,37 +3,16 @@
 // [b, h, n], segment [n, 2], out [b, h, n, p].
 //
 // A block takes ROWS query rows and COLUMNS value columns: each thread 4 rows x 4 keys of the pairs and 4 rows x 8 columns of the
-// result in registers. Keys come in tiles of KEYS tokens, those of the global tokens and then those between the first and the
+// result in registers. Keys come in tiles of TILE tokens, those of the global tokens and then those between the first and the
 // last key that any row of the block sees; tiles in between that lie outside every row's support are passed over. Products are
-// summed over slices of FEATURES features, so any number of features fits. Where WHOLE, values are read by fours.
+// summed over slices of DEPTH features, so any number of features fits. A stage holds a slice or the values of a tile.
 
 // Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
 constexpr u32 RESIDENT = 3u;
 constexpr u32 ROWS = 64u;
-constexpr u32 COLUMNS = 64u;
-constexpr u32 KEYS = 32u;
-constexpr u32 FEATURES = 16u;
-// Lines of quads of rows and of keys, with one more against bank conflicts.
-constexpr u32 Q_LINE = ROWS / 4u + 1u;
-constexpr u32 K_LINE = KEYS / 4u + 1u;
-
-__device__ inline float feature_of(const float* x, u32 n, u32 r, u32 token, u32 c) {
-  return token < n && c < r ? x[size_t(token) * r + c] : 0.0f;
-}
-
-__device__ inline float4 four_tokens(const float* x, u32 n, u32 r, u32 token, u32 c) {
-  return make_float4(feature_of(x, n, r, token, c), feature_of(x, n, r, token + 1u, c), feature_of(x, n, r, token + 2u, c),
-                     feature_of(x, n, r, token + 3u, c));
-}
-
-// Keys left out give 0, whatever they hold.
-__device__ inline float4 values_of(const float* v, u32 e, u32 token, u32 column, bool kept) {
-  if (!kept || column >= e) { return float4(); }
-  const float* from = v + size_t(token) * e + column;
-  if (WHOLE) { return *reinterpret_cast<const float4*>(from); }
-  const u32 left = e - column;
-  return make_float4(from[0], left > 1u ? from[1] : 0.0f, left > 2u ? from[2] : 0.0f, left > 3u ? from[3] : 0.0f);
-}
+constexpr u32 COLUMNS = VALUE_COLS;
+constexpr u32 TILE = VALUE_KEYS; // keys
+constexpr u32 DEPTH = 16u;
 
 __device__ inline bool overlap(OnAxis seen, int low, int high) { return low < seen.start + seen.count && high >= seen.start; }
 
@@ -41,7 +20,7 @@ __device__ inline bool overlap(OnAxis seen, int low, int high) { return low < se
 __device__ inline bool tile_is_seen(const Grid& grid, const Seen& seen, u32 n, u32 key0) {
   if (TORUS != 0u || key0 < grid.globals) { return true; }
   const Triple low = coordinates(grid, key0);
-  const Triple high = coordinates(grid, min(key0 + KEYS - 1u, n - 1u));
+  const Triple high = coordinates(grid, min(key0 + TILE - 1u, n - 1u));
   bool found = overlap({seen.start.x, seen.count.x}, low.x, high.x);
   if (low.x == high.x) {
     found = found && overlap({seen.start.y, seen.count.y}, low.y, high.y);
@@ -56,13 +35,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) relative_attenti
     Params params, const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ v,
     const float* __restrict__ table, const u8* __restrict__ key_mask, const u8* __restrict__ query_mask,
     const u32* __restrict__ segment, float* __restrict__ out) {
-  __shared__ float4 q_tile[FEATURES * Q_LINE];
-  __shared__ float4 k_tile[FEATURES * K_LINE];
-  __shared__ float4 weights[KEYS * ROWS / 4u];
-  __shared__ float4 values[KEYS * COLUMNS / 4u];
+  // Queries and keys of a slice, or values.
+  __shared__ float4 tiles[STAGES][TILE * COLUMNS / 4u];
+  static_assert(DEPTH * (ROWS + TILE) <= TILE * COLUMNS, "a slice fits a stage");
+  __shared__ float4 weights[TILE * ROWS / 4u];
   __shared__ Triple row_places[ROWS];
   __shared__ Range row_segments[ROWS];
-  __shared__ u32 tile_kept[KEYS];
+  __shared__ u32 tile_kept[TILE];
   const u32 n = params.n;
   const u32 slices = divided_up(params.e, COLUMNS);
   const u32 row_tiles = divided_up(n, ROWS);
@@ -124,34 +103,45 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) relative_attenti
   float4 sums[4][2] = {};
   float4 totals = float4(); // of the 4 rows, over the thread's own keys
   const u32 last_key = max(end, grid.globals);
-  for (u32 key0 = grid.globals > 0u ? 0u : begin / KEYS * KEYS; key0 < last_key; key0 += KEYS) {
-    if (key0 >= grid.globals && (key0 + KEYS <= begin || key0 >= end || !tile_is_seen(grid, seen, n, key0))) { continue; }
-    if (thread < KEYS) {
+  // The first tile from key0 on of which any row may see a key.
+  const auto seen_from = [&](u32 key0) {
+    const auto passed_over = [&] {
+      return key0 >= grid.globals && (key0 + TILE <= begin || key0 >= end || !tile_is_seen(grid, seen, n, key0));
+    };
+    while (key0 < last_key && passed_over()) { key0 += TILE; }
+    return key0;
+  };
+  const auto fill = [&](u32 stage, u32 key0, u32 from) {
+    copy_slice<ROWS, DEPTH>(tiles[stage], head_queries, row0, n, params.r, from);
+    copy_slice<TILE, DEPTH>(tiles[stage] + DEPTH * ROWS / 4u, head_keys, key0, n, params.r, from);
+  };
+  Stages stages;
+  u32 next = seen_from(grid.globals > 0u ? 0u : begin / TILE * TILE);
+  if (next < last_key) { stages.begin([&](u32 stage) { fill(stage, next, 0u); }); }
+  while (next < last_key) {
+    const u32 key0 = next;
+    next = seen_from(key0 + TILE);
+    if (thread < TILE) {
       const u32 token = key0 + thread;
       tile_kept[thread] = token < n && key_is_kept(kept, segment, n, token) ? 1u : 0u;
     }
-    float4 products[4] = {}; // of 4 keys with 4 rows
-    for (u32 c0 = 0u; c0 < params.r; c0 += FEATURES) {
-      for (u32 t = thread; t < FEATURES * ROWS / 4u; t += THREADS) {
-        const u32 c = t % FEATURES;
-        q_tile[c * Q_LINE + t / FEATURES] = four_tokens(head_queries, n, params.r, row0 + 4u * (t / FEATURES), c0 + c);
-      }
-      for (u32 t = thread; t < FEATURES * KEYS / 4u; t += THREADS) {
-        const u32 c = t % FEATURES;
-        k_tile[c * K_LINE + t / FEATURES] = four_tokens(head_keys, n, params.r, key0 + 4u * (t / FEATURES), c0 + c);
-      }
-      __syncthreads(); // both slices are complete before anyone reads them
-#pragma unroll
-      for (u32 c = 0u; c < FEATURES; c++) {
-        const float4 rows = q_tile[c * Q_LINE + ty];
-        const float4 keys = k_tile[c * K_LINE + tx];
-        add_scaled(products[0], keys.x, rows);
-        add_scaled(products[1], keys.y, rows);
-        add_scaled(products[2], keys.z, rows);
-        add_scaled(products[3], keys.w, rows);
-      }
-      __syncthreads(); // nobody overwrites a slice while others read it
-    }
+    float products[4][4] = {}; // of 4 rows with 4 keys
+    u32 from = 0u;
+    do {
+      const auto fill_next = [&](u32 stage) {
+        if (params.r - from > DEPTH) {
+          fill(stage, key0, from + DEPTH);
+        } else {
+          const auto is_kept = [&](u32 key) { return tile_kept[key - key0] != 0u; };
+          copy_values(tiles[stage], head_values, key0, n, params.e, column0, is_kept);
+        }
+      };
+      stages.step(fill_next, [&](u32 stage) {
+        const u32 depth = slice_depth<DEPTH>(params.r, from);
+        add_pairs<PRODUCT, 16u, 8u, DEPTH>(products, tiles[stage], tiles[stage] + DEPTH * ROWS / 4u, depth, ty, tx);
+      });
+      from += DEPTH;
+    } while (from < params.r);
 
 #pragma unroll
     for (u32 t = 0u; t < 4u; t++) {
@@ -172,32 +162,32 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) relative_attenti
         float entry = 0.0f;
         if (takes_part && row < n) { entry = is_global ? 1.0f : inside ? entry_at(grid, own_table, place) : 0.0f; }
         // Pairs without weight give 0, whatever the row holds.
-        part_of(weight, i) = entry == 0.0f ? 0.0f : entry * part_of(products[t], i);
+        part_of(weight, i) = entry == 0.0f ? 0.0f : entry * products[i][t];
       }
       totals = totals + weight;
       // A key's line is turned by the number of the thread, so that the eight threads of a row store to different banks.
       weights[ROWS / 4u * (4u * tx + t) + (ty ^ tx)] = weight;
     }
-    for (u32 t = thread; t < KEYS * COLUMNS / 4u; t += THREADS) {
-      const u32 key = t / (COLUMNS / 4u);
-      values[t] = values_of(head_values, params.e, key0 + key, column0 + 4u * (t % (COLUMNS / 4u)), tile_kept[key] != 0u);
-    }
-    __syncthreads(); // weights and values are complete before anyone multiplies
+    const auto fill_next = [&](u32 stage) {
+      if (next < last_key) { fill(stage, next, 0u); }
+    };
+    stages.step(fill_next, [&](u32 stage) {
+      const float4* const values = tiles[stage];
 #pragma unroll 8
-    for (u32 j = 0u; j < KEYS; j++) {
-      const float4 weight = weights[ROWS / 4u * j + (ty ^ (j / 4u))];
-      const float4 near = values[COLUMNS / 4u * j + tx];
-      const float4 far = values[COLUMNS / 4u * j + 8u + tx];
-      add_scaled(sums[0][0], weight.x, near);
-      add_scaled(sums[0][1], weight.x, far);
-      add_scaled(sums[1][0], weight.y, near);
-      add_scaled(sums[1][1], weight.y, far);
-      add_scaled(sums[2][0], weight.z, near);
-      add_scaled(sums[2][1], weight.z, far);
-      add_scaled(sums[3][0], weight.w, near);
-      add_scaled(sums[3][1], weight.w, far);
-    }
-    __syncthreads(); // nobody overwrites values, weights or what takes part while others still read it
+      for (u32 j = 0u; j < TILE; j++) {
+        const float4 weight = weights[ROWS / 4u * j + (ty ^ (j / 4u))];
+        const float4 near = values[COLUMNS / 4u * j + tx];
+        const float4 far = values[COLUMNS / 4u * j + 8u + tx];
+        add_scaled(sums[0][0], weight.x, near);
+        add_scaled(sums[0][1], weight.x, far);
+        add_scaled(sums[1][0], weight.y, near);
+        add_scaled(sums[1][1], weight.y, far);
+        add_scaled(sums[2][0], weight.z, near);
+        add_scaled(sums[2][1], weight.z, far);
+        add_scaled(sums[3][0], weight.w, near);
+        add_scaled(sums[3][1], weight.w, far);
+      }
+    });
   }
 
   // The eight threads of a row are neighbours in a warp.

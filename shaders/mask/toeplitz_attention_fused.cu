@@ -8,6 +8,9 @@
 // back, which decimate in time, want them. No pass moves a number, so one barrier parts two passes, and none is needed between
 // two features: the last pass reads what the same thread writes in the first. An inverse transform is a forward one between two
 // exchanges of the parts.
+//
+// Nothing is copied to shared memory ahead: queries, keys and values of a place stay with the thread that lifts and contracts it,
+// in registers, and four features are read at a time, for which there are four rounds of passes to do.
 
 // Blocks that a multiprocessor has to hold. Left to itself, the compiler spills for the sake of one more.
 constexpr u32 RESIDENT = 256u / THREADS;

@@ -48,6 +48,8 @@ macro_rules! cuda_source {
 pub const PRELUDE: &Shared = cuda_shared!("shared/prelude.cuh");
 /// e^x within 2 ULP, as in WGSL.
 pub const EXP: &Shared = cuda_shared!("shared/exp.cuh");
+/// Asynchronous copies into shared memory, and the stages that they fill.
+pub const ASYNC: &Shared = cuda_shared!("shared/async.cuh");
 /// Arithmetic of `float2` and `float4`, and the choice between numbers and vectors.
 pub const VECTORS: &Shared = cuda_shared!("shared/vectors.cuh");
 

@@ -367,6 +367,7 @@ const NO_MASKS: &[&str] = &["key_mask", "mask"];
 pub(super) const CUDA_PAIR: &[&cuda::Shared] = &[
     cuda::EXP,
     cuda_shared!("shared/divide.cuh"),
+    cuda::ASYNC,
     cuda_shared!("shared/pairs.cuh"),
     cuda_shared!("attention/pair.cuh"),
 ];
@@ -385,8 +386,8 @@ fn cuda_blocks(d: &Dims, rows: u32) -> u64 {
 const fn in_cuda<const FOURS: bool>() -> cuda::Source {
     cuda::Source {
         constants: |d| {
-            let stays = Constant::Bool(d.size("d") <= 64);
-            vec![("ROWS", Constant::U32(cuda_rows(d))), ("Q_STAYS", stays), ("FOURS", Constant::Bool(FOURS))]
+            let stay = Constant::Bool(d.size("d") <= 64);
+            vec![("ROWS", Constant::U32(cuda_rows(d))), ("STAY", stay), ("FOURS", Constant::Bool(FOURS))]
         },
         ..cuda_source!("attention/attention_rows.cu", 128, |d, _| cuda_blocks(d, cuda_rows(d))).with(CUDA_PAIR)
     }

@@ -56,7 +56,7 @@ const fn in_cuda<const FOURS: bool>() -> cuda::Source {
     cuda::Source {
         constants: |_| vec![("FOURS", Constant::Bool(FOURS))],
         ..cuda_source!("attention/exact_row.cu", 256, |d, _| d.batches() * u64::from(d.size("n").div_ceil(32)))
-            .with(&[cuda::EXP, cuda_shared!("shared/pairs.cuh")])
+            .with(&[cuda::EXP, cuda::ASYNC, cuda_shared!("shared/pairs.cuh")])
     }
 }
 

@@ -191,8 +191,8 @@ fn cuda_blocks(d: &Dims, rows: u32) -> u64 {
 const fn in_cuda<const FOURS: bool>() -> cuda::Source {
     cuda::Source {
         constants: |d| {
-            let stays = Constant::Bool(d.size("d") <= 64);
-            vec![("ROWS", Constant::U32(cuda_rows(d))), ("K_STAYS", stays), ("FOURS", Constant::Bool(FOURS))]
+            let stay = Constant::Bool(d.size("d") <= 64);
+            vec![("ROWS", Constant::U32(cuda_rows(d))), ("STAY", stay), ("FOURS", Constant::Bool(FOURS))]
         },
         ..cuda_source!("attention/key_moments_part.cu", 128, |d, _| cuda_blocks(d, cuda_rows(d)))
             .with(attention_rows::CUDA_PAIR)

@@ -162,10 +162,14 @@ fn cuda_blocks(d: &Dims, rows: u32) -> u64 {
 /// Rows word by word, or in fours.
 const fn in_cuda<const FOURS: bool>() -> cuda::Source {
     cuda::Source {
-        constants: |d| vec![("ROWS", Constant::U32(cuda_rows(d))), ("FOURS", Constant::Bool(FOURS))],
+        constants: |d| {
+            let stay = Constant::Bool(d.size("r") <= 64);
+            vec![("ROWS", Constant::U32(cuda_rows(d))), ("STAY", stay), ("FOURS", Constant::Bool(FOURS))]
+        },
         ..cuda_source!("distance/distance_attention.cu", 128, |d, _| cuda_blocks(d, cuda_rows(d))).with(&[
             cuda::EXP,
             cuda_shared!("shared/divide.cuh"),
+            cuda::ASYNC,
             cuda_shared!("shared/pairs.cuh"),
             cuda_shared!("distance/weights.cuh"),
             cuda_shared!("distance/scores.cuh"),

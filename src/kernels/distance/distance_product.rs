@@ -131,6 +131,7 @@ const fn in_cuda<const FOURS: bool>() -> cuda::Source {
     cuda::Source {
         constants: |d| vec![("ROWS", Constant::U32(cuda_rows(d))), ("FOURS", Constant::Bool(FOURS))],
         ..cuda_source!("distance/distance_product.cu", 128, |d, _| cuda_blocks(d, cuda_rows(d))).with(&[
+            cuda::ASYNC,
             cuda_shared!("shared/pairs.cuh"),
             cuda_shared!("distance/weights.cuh"),
         ])

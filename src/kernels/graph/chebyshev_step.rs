@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::kernel::wgsl_module::{GROUP, TEXELS};
 use crate::kernel::*;
 use crate::tensor::{DType, Dims};
-use crate::{cuda_shared, cuda_source, params, reference};
+use crate::{cuda_text, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -216,48 +216,25 @@ static VARIANTS: &[Variant] = &[
     },
 ];
 
-/// A thread takes four channels, or one (`fours`); where `split`, a warp shares the edges of a node for that.
-const fn source(fours: bool, split: bool) -> cuda::Source {
-    fn blocks(d: &Dims, lanes: u32, sharing: u64) -> u64 {
-        d.batches() * (u64::from(d.size("n")) * u64::from(d.size("m") / lanes)).div_ceil(256 / sharing)
+struct ChebyshevStep;
+
+impl csr::Gather for ChebyshevStep {
+    const CHANNELS: &'static str = "m";
+
+    fn vectors(d: &Dims, params: &[u8]) -> bool {
+        vectors(d, params)
     }
-    let shared: &[&cuda::Shared] = &[cuda::VECTORS, cuda_shared!("shared/items.cuh"), cuda_shared!("graph/sparse.cuh")];
-    match (fours, split) {
-        (false, false) => cuda::Source {
-            constants: |_| vec![("FOUR", Constant::Bool(false)), ("SPLIT", Constant::Bool(false))],
-            ..cuda_source!("graph/chebyshev_step.cu", 256, |d, _| blocks(d, 1, 1)).with(shared)
-        },
-        (true, false) => cuda::Source {
-            name: "rows",
-            vec4: &["cur", "prev", "sum_in", "next", "sum_out"],
-            constants: |_| vec![("FOUR", Constant::Bool(true)), ("SPLIT", Constant::Bool(false))],
-            suits: |d, p| vectors(d, p),
-            blocks: |d, _| blocks(d, 4, 1),
-            ..source(false, false)
-        },
-        (false, true) => cuda::Source {
-            name: "split_plain",
-            constants: |_| vec![("FOUR", Constant::Bool(false)), ("SPLIT", Constant::Bool(true))],
-            suits: |d, p| is_long(d, p),
-            blocks: |d, _| blocks(d, 1, 32),
-            ..source(false, false)
-        },
-        (true, true) => cuda::Source {
-            name: "split",
-            constants: |_| vec![("FOUR", Constant::Bool(true)), ("SPLIT", Constant::Bool(true))],
-            suits: |d, p| is_long(d, p) && vectors(d, p),
-            blocks: |d, _| blocks(d, 4, 32),
-            ..source(true, false)
-        },
+
+    fn longest(params: &[u8]) -> u32 {
+        given(params)
     }
 }
 
-/// Whether one thread would walk the longest row long after the others have gone.
-fn is_long(d: &Dims, params: &[u8]) -> bool {
-    csr::longest(d, given(params)) >= 256 && csr::longest(d, given(params)) > 8 * u64::from(d.size("z") / d.size("n").max(1))
-}
-
-static SOURCES: &[cuda::Source] = &[source(true, true), source(true, false), source(false, true), source(false, false)];
+static SOURCES: [cuda::Source; 4] = csr::sources::<ChebyshevStep>(
+    "graph/chebyshev_step.cu",
+    cuda_text!("graph/chebyshev_step.cu"),
+    &["cur", "prev", "sum_in", "next", "sum_out"],
+);
 
 const fn sizes(n: u32, z: u32, c: u32) -> [(&'static str, u32); 11] {
     [
@@ -327,7 +304,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     }),
     check,
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Source(SOURCES),
+    cuda: OnCuda::Source(&SOURCES),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

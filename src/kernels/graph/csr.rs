@@ -3,8 +3,10 @@
 //! Row i lists its entries at places `starts[i]` to `starts[i + 1]` of `columns` and `weights`.
 
 use crate::error::{Error, Result};
+use crate::cuda_shared;
+use crate::kernel::cuda::{self, Source};
 use crate::kernel::wgsl_module::Shared;
-use crate::kernel::{Caps, HostArgs, Real, resize};
+use crate::kernel::{Caps, Constant, HostArgs, Real, resize};
 use crate::tensor::{Dims, HostData};
 use crate::words::or_none;
 
@@ -97,6 +99,61 @@ pub(super) fn one_thread(d: &Dims, given: u32, caps: &Caps) -> bool {
 /// Whether 64 threads may walk a row and add their sums.
 pub(super) fn many_threads(d: &Dims, given: u32, caps: &Caps) -> bool {
     longest(d, given).div_ceil(64) + 64 <= caps.loop_rounds
+}
+
+/// A kernel that gathers rows of channels along edges, as its CUDA sources see it.
+pub(super) trait Gather {
+    /// The dimension of the channels.
+    const CHANNELS: &'static str;
+
+    /// Whether all rows are whole vectors of four.
+    fn vectors(d: &Dims, params: &[u8]) -> bool;
+
+    /// Edges of the longest row as the parameters have it.
+    fn longest(params: &[u8]) -> u32;
+}
+
+/// CUDA sources of a kernel whose text is `body`, best first: a thread takes four channels of the ports `vec4`, or one; where a row is
+/// long, the lanes of a warp share a node's edges for that.
+pub(super) const fn sources<K: Gather>(
+    file: &'static str,
+    body: &'static str,
+    vec4: &'static [&'static str],
+) -> [Source; 4] {
+    [
+        source::<K, true, true>("split", file, body, vec4),
+        source::<K, true, false>("rows", file, body, vec4),
+        source::<K, false, true>("split_plain", file, body, &[]),
+        source::<K, false, false>("plain", file, body, &[]),
+    ]
+}
+
+const fn source<K: Gather, const FOUR: bool, const SPLIT: bool>(
+    name: &'static str,
+    file: &'static str,
+    body: &'static str,
+    vec4: &'static [&'static str],
+) -> Source {
+    const SHARED: &[&cuda::Shared] =
+        &[cuda::VECTORS, cuda_shared!("shared/items.cuh"), cuda_shared!("graph/sparse.cuh")];
+    let blocks = |d: &Dims, _: &[u8]| {
+        let channels = d.size(K::CHANNELS) / if FOUR { 4 } else { 1 };
+        let nodes_at_once = if SPLIT { 256 / 32 } else { 256 };
+        d.batches() * (u64::from(d.size("n")) * u64::from(channels)).div_ceil(nodes_at_once)
+    };
+    Source {
+        name,
+        vec4,
+        constants: |_| vec![("FOUR", Constant::Bool(FOUR)), ("SPLIT", Constant::Bool(SPLIT))],
+        suits: |d, p| (!SPLIT || is_long(d, K::longest(p))) && (!FOUR || K::vectors(d, p)),
+        ..Source::of(file, body, 256, blocks).with(SHARED)
+    }
+}
+
+/// Whether one thread would walk the longest row long after the others have gone.
+fn is_long(d: &Dims, given: u32) -> bool {
+    let longest = longest(d, given);
+    longest >= 256 && longest > 8 * u64::from(d.size("z") / d.size("n").max(1))
 }
 
 /// The arrays of a reference.

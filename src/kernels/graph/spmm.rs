@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::kernel::wgsl_module::{GROUP, TEXELS};
 use crate::kernel::*;
 use crate::tensor::{DType, Dims};
-use crate::{cuda_shared, cuda_source, params, reference};
+use crate::{cuda_text, params, reference};
 
 params! {
     /// Parameters of [`SPEC`].
@@ -172,48 +172,22 @@ static VARIANTS: &[Variant] = &[
     },
 ];
 
-/// A thread takes four channels, or one (`fours`); where `split`, a warp shares the edges of a node for that.
-const fn source(fours: bool, split: bool) -> cuda::Source {
-    fn blocks(d: &Dims, lanes: u32, sharing: u64) -> u64 {
-        d.batches() * (u64::from(d.size("n")) * u64::from(d.size("c") / lanes)).div_ceil(256 / sharing)
+struct Spmm;
+
+impl csr::Gather for Spmm {
+    const CHANNELS: &'static str = "c";
+
+    fn vectors(d: &Dims, _: &[u8]) -> bool {
+        vectors(d)
     }
-    let shared: &[&cuda::Shared] = &[cuda::VECTORS, cuda_shared!("shared/items.cuh"), cuda_shared!("graph/sparse.cuh")];
-    match (fours, split) {
-        (false, false) => cuda::Source {
-            constants: |_| vec![("FOUR", Constant::Bool(false)), ("SPLIT", Constant::Bool(false))],
-            ..cuda_source!("graph/spmm.cu", 256, |d, _| blocks(d, 1, 1)).with(shared)
-        },
-        (true, false) => cuda::Source {
-            name: "rows",
-            vec4: &["x", "prev", "y"],
-            constants: |_| vec![("FOUR", Constant::Bool(true)), ("SPLIT", Constant::Bool(false))],
-            suits: |d, _| vectors(d),
-            blocks: |d, _| blocks(d, 4, 1),
-            ..source(false, false)
-        },
-        (false, true) => cuda::Source {
-            name: "split_plain",
-            constants: |_| vec![("FOUR", Constant::Bool(false)), ("SPLIT", Constant::Bool(true))],
-            suits: |d, p| is_long(d, p),
-            blocks: |d, _| blocks(d, 1, 32),
-            ..source(false, false)
-        },
-        (true, true) => cuda::Source {
-            name: "split",
-            constants: |_| vec![("FOUR", Constant::Bool(true)), ("SPLIT", Constant::Bool(true))],
-            suits: |d, p| is_long(d, p) && vectors(d),
-            blocks: |d, _| blocks(d, 4, 32),
-            ..source(true, false)
-        },
+
+    fn longest(params: &[u8]) -> u32 {
+        given(params)
     }
 }
 
-/// Whether one thread would walk the longest row long after the others have gone.
-fn is_long(d: &Dims, params: &[u8]) -> bool {
-    csr::longest(d, given(params)) >= 256 && csr::longest(d, given(params)) > 8 * u64::from(d.size("z") / d.size("n").max(1))
-}
-
-static SOURCES: &[cuda::Source] = &[source(true, true), source(true, false), source(false, true), source(false, false)];
+static SOURCES: [cuda::Source; 4] =
+    csr::sources::<Spmm>("graph/spmm.cu", cuda_text!("graph/spmm.cu"), &["x", "prev", "y"]);
 
 const fn sizes(n: u32, z: u32, c: u32) -> [(&'static str, u32); 6] {
     [("b", 2), ("h", 2), ("n", n), ("s", n + 1), ("z", z), ("c", c)]
@@ -250,7 +224,7 @@ pub static SPEC: KernelSpec = KernelSpec {
     output_dims: None,
     check: |d, p| csr::check(d, given(p)),
     wgpu: OnWgpu::Shader(VARIANTS),
-    cuda: OnCuda::Source(SOURCES),
+    cuda: OnCuda::Source(&SOURCES),
     reference: reference!(reference),
     window: whole_heads,
     cost: |d, _| {

@@ -219,7 +219,12 @@ const fn in_cuda<const FOURS: bool>() -> cuda::Source {
             let (rows, cols) = cuda_tile(d);
             cuda_blocks(d, rows, cols)
         })
-        .with(&[cuda::EXP, cuda_shared!("shared/divide.cuh"), cuda_shared!("shared/pairs.cuh")])
+        .with(&[
+            cuda::EXP,
+            cuda_shared!("shared/divide.cuh"),
+            cuda::ASYNC,
+            cuda_shared!("shared/pairs.cuh"),
+        ])
     }
 }
 

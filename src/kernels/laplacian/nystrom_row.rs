@@ -147,7 +147,12 @@ const fn in_cuda<const FOURS: bool>() -> cuda::Source {
             vec![("ROWS", rows), ("QUERIES", queries), ("FOURS", Constant::Bool(FOURS))]
         },
         ..cuda_source!("laplacian/nystrom_row.cu", 128, |d, _| cuda_blocks(d, cuda_rows(d)))
-            .with(&[cuda::EXP, cuda_shared!("shared/divide.cuh"), cuda_shared!("shared/pairs.cuh")])
+            .with(&[
+            cuda::EXP,
+            cuda_shared!("shared/divide.cuh"),
+            cuda::ASYNC,
+            cuda_shared!("shared/pairs.cuh"),
+        ])
     }
 }
 

@@ -265,11 +265,15 @@ fn steep(dims: &Dims) -> HostData {
     HostData::F32((0..dims.at("tables") * dims.at("t")).map(entry).collect())
 }
 
-/// For values of any width.
+/// Rows word by word.
 const IN_CUDA: cuda::Source = cuda::Source {
-    constants: |_| vec![("WHOLE", Constant::Bool(false))],
-    ..cuda_source!("mask/relative_attention.cu", 128, |d, _| groups(d, d.batches(), 64, 64))
-        .with(&[cuda::VECTORS, cuda_shared!("mask/relative.cuh")])
+    constants: |_| vec![("FOURS", Constant::Bool(false))],
+    ..cuda_source!("mask/relative_attention.cu", 128, |d, _| groups(d, d.batches(), 64, 64)).with(&[
+        cuda::VECTORS,
+        cuda::ASYNC,
+        cuda_shared!("shared/pairs.cuh"),
+        cuda_shared!("mask/relative.cuh"),
+    ])
 };
 
 /// The kernel's description.
@@ -296,8 +300,8 @@ pub static SPEC: KernelSpec = KernelSpec {
     cuda: OnCuda::Source(&[
         cuda::Source {
             name: "vec4",
-            vec4: &["v"],
-            constants: |_| vec![("WHOLE", Constant::Bool(true))],
+            vec4: &["q", "k", "v"],
+            constants: |_| vec![("FOURS", Constant::Bool(true))],
             ..IN_CUDA
         },
         IN_CUDA,

@@ -1,12 +1,18 @@
 // CUDA on the host, for tests: the threads of a block take turns. Each runs until it waits at a barrier or with its warp, and goes on when
 // all have arrived, so what a source computes here is what its text says, warp shuffles included. Blocks run one after another. The
-// order of the threads can be turned around: results that depend on it miss a barrier.
+// order of the threads can be turned around: results that depend on it miss a barrier. Asynchronous copies arrive as late as they may,
+// when their thread waits for their group, and until then their place holds NaN: results that need them sooner miss a wait or a barrier.
 #include <csetjmp>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ucontext.h>
+
+// Sources do here what they do on a card of this architecture.
+#ifndef __CUDA_ARCH__
+#define __CUDA_ARCH__ 800
+#endif
 
 #define __global__
 #define __device__
@@ -35,6 +41,15 @@ namespace shim {
 struct Index { unsigned x, y, z; };
 enum Wait { NOTHING, BLOCK, LANES };
 
+// A copy that has not arrived, and the number of its group among its thread's.
+struct Copy {
+  void* to;
+  const void* from;
+  unsigned bytes;
+  bool inside;
+  unsigned group;
+};
+
 struct Fiber {
   jmp_buf at;
   ucontext_t start;
@@ -42,6 +57,9 @@ struct Fiber {
   bool begun, done;
   Wait wait;
   Index thread;
+  Copy* copies; // in the order in which they were begun
+  unsigned pending, room;
+  unsigned groups; // that were closed
 };
 
 static const size_t STACK = 256 << 10;
@@ -52,6 +70,7 @@ static Fiber* now;
 static Index block_index, block_size, grid_size;
 static unsigned long long slots[MOST];
 static void (*body)();
+static const char* mistake; // of a source, where one was seen
 
 static void enter() {
   body();
@@ -98,6 +117,7 @@ static bool run_block(unsigned threads, bool backwards) {
     fiber.begun = fiber.done = false;
     fiber.wait = NOTHING;
     fiber.thread = {i, 0, 0};
+    fiber.pending = fiber.groups = 0;
   }
   for (;;) {
     bool moved = false, left = false;
@@ -139,6 +159,44 @@ static unsigned votes(bool vote) {
   }
   yield(LANES);
   return result;
+}
+
+// Begins a copy of 4 or 16 bytes into shared memory, of zeros where the source is not `inside`.
+static void copy_async(void* to, const void* from, unsigned bytes, bool inside) {
+  if ((size_t)to % bytes != 0 || (inside && (size_t)from % bytes != 0)) {
+    mistake = "an asynchronous copy begins at no multiple of its size";
+    return;
+  }
+  if (now->pending == now->room) {
+    now->room = now->room == 0 ? 64 : 2 * now->room;
+    now->copies = (Copy*)realloc(now->copies, now->room * sizeof(Copy));
+  }
+  now->copies[now->pending++] = {to, from, bytes, inside, now->groups};
+  memset(to, 0xff, bytes);
+}
+
+static void commit_copies() { now->groups++; }
+
+// Lets all copies arrive but those of the last `left` groups and those that belong to no group yet.
+static void wait_copies(unsigned left) {
+  unsigned arrived = 0;
+  while (arrived < now->pending && now->copies[arrived].group + left < now->groups) {
+    const Copy& copy = now->copies[arrived++];
+    if (copy.inside) { memcpy(copy.to, copy.from, copy.bytes); } else { memset(copy.to, 0, copy.bytes); }
+  }
+  now->pending -= arrived;
+  memmove(now->copies, now->copies + arrived, now->pending * sizeof(Copy));
+}
+
+// Whether a thread of a block that has ended waits for no copy that it began.
+static bool all_arrived(unsigned threads) {
+  for (unsigned i = 0; i < threads; i++) {
+    if (fibers[i].pending != 0) {
+      mistake = "a block ends before copies that its threads began have arrived";
+      return false;
+    }
+  }
+  return true;
 }
 
 } // namespace shim
@@ -196,7 +254,7 @@ inline int max(int a, int b) { return a > b ? a : b; }
 extern char __start_shared_memory[] __attribute__((weak));
 extern char __stop_shared_memory[] __attribute__((weak));
 
-// Runs all blocks: 0, or 1 where threads wait for each other for ever.
+// Runs all blocks: 0, 1 where threads wait for each other for ever, or 2 where asynchronous copies are used wrongly, as it then says.
 static int run_grid(unsigned blocks, unsigned threads, int backwards, void (*body)()) {
   shim::body = body;
   shim::grid_size = {blocks, 1, 1};
@@ -205,7 +263,12 @@ static int run_grid(unsigned blocks, unsigned threads, int backwards, void (*bod
     shim::block_index = {backwards ? blocks - 1 - k : k, 0, 0};
     // Nobody may count on what an earlier block left: NaN in floats.
     if (__start_shared_memory) { memset(__start_shared_memory, 0xff, __stop_shared_memory - __start_shared_memory); }
+    shim::mistake = nullptr;
     if (!shim::run_block(threads, backwards != 0)) { return 1; }
+    if (shim::mistake || !shim::all_arrived(threads)) {
+      fprintf(stderr, "CUDA on the host: %s\n", shim::mistake);
+      return 2;
+    }
   }
   return 0;
 }

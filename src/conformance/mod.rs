@@ -32,7 +32,7 @@ use crate::backend::recording::{Recording, Written};
 use crate::backend::{Backend, Program};
 use crate::error::Result;
 use crate::kernel::case::{Concrete, Deviation, deviation};
-use crate::kernel::{Access, Caps, Case, KernelSpec, OnWgpu, Port, Variant};
+use crate::kernel::{Access, Caps, Case, KernelSpec, Library, OnWgpu, Port, Variant};
 use crate::tensor::{Dims, HostTensor, Tensor};
 use crate::words::counted;
 
@@ -195,6 +195,27 @@ pub struct Evidence {
     pub trace: Result<Vec<Vec<Written>>>,
 }
 
+/// Error that products of less than f32 are excused for, relative to the largest true value: BF16 has eight bits, and a few products follow
+/// each other.
+const ROUNDED: f64 = 0.03;
+
+impl Ran {
+    /// Why an error above the tolerance says nothing against the device: products of this program are rounded to less than f32 because
+    /// that was asked for by name, and the error is no larger than that may make it. `None` where that is not so.
+    pub fn rounded_by_request(&self) -> Option<String> {
+        let by_library = || self.program.step_forms().iter().any(|f| f.variant == Library::Gemm.name());
+        (self.program.rounds_products() && by_library()).then(|| excused(&self.judged)).flatten()
+    }
+}
+
+/// What to say of errors that products of less than f32 may have; `None` of larger ones.
+fn excused(judged: &[Judged]) -> Option<String> {
+    let worst = judged.iter().map(|j| j.found.error).fold(0.0, f64::max);
+    // The largest of some numbers and NaN is one of the numbers.
+    let all = judged.iter().all(|j| j.found.error <= ROUNDED);
+    all.then(|| format!("products are rounded by request: error {worst:.1e} of the largest value"))
+}
+
 /// Runs a case on a backend and judges what comes out.
 ///
 /// Errors: whatever compiling, running or reading reports. A wrong result is no error: see [`Ran::passes`].
@@ -320,17 +341,22 @@ mod tests {
         assert_eq!(choices(None, spec, &spec.cases[0]), [Choice { variant: None, lacks: None }]);
     }
 
+    fn judged(error: f64) -> Judged {
+        let found = Deviation { error, index: 0, got: 0.0, expected: 0.0 };
+        Judged { port: "out", found, naive: 0.0, allowed: 0.0, factor: 0.0, floor: 0.0 }
+    }
+
+    #[test]
+    fn rounding_by_request_excuses_small_errors_only() {
+        let of = |errors: &[f64]| excused(&errors.iter().map(|e| judged(*e)).collect::<Vec<_>>());
+        assert!(of(&[1e-3, 4e-4]).is_some_and(|told| told.contains("1.0e-3")));
+        for bad in [0.1, f64::NAN, f64::INFINITY] {
+            assert_eq!(of(&[1e-3, bad]), None, "{bad}");
+        }
+    }
+
     #[test]
     fn an_error_that_is_no_number_never_passes() {
-        let found = |error| Deviation { error, index: 0, got: 0.0, expected: 0.0 };
-        let judged = |error| Judged {
-            port: "out",
-            found: found(error),
-            naive: 0.0,
-            allowed: 0.0,
-            factor: 0.0,
-            floor: 0.0,
-        };
         assert!(judged(0.0).passes() && judged(0.0).share() == 0.0);
         for bad in [f64::NAN, f64::INFINITY, 1e-30] {
             assert!(!judged(bad).passes(), "{bad}");

@@ -317,10 +317,10 @@ fn outcome(
             }
         }?;
         judged();
-        let outcome = if ran.passes() {
-            Outcome::Passed(ran.judged.clone())
-        } else {
-            Outcome::Wrong(ran.judged.clone())
+        let outcome = match (ran.passes(), ran.rounded_by_request()) {
+            (true, _) => Outcome::Passed(ran.judged.clone()),
+            (false, Some(why)) => Outcome::Ignored(why),
+            (false, None) => Outcome::Wrong(ran.judged.clone()),
         };
         let evidence = keep.wants(&outcome).then(|| ran.evidence(expected));
         Ok((outcome, evidence))

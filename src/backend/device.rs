@@ -250,7 +250,9 @@ pub fn select(
     } else {
         for word in asked.iter().map(|w| w.trim().to_lowercase()) {
             match word.as_str() {
-                "all" if !cfg!(feature = "wgpu") => return Err(Error::NotBuilt { feature: "wgpu" }),
+                "all" if list.is_empty() && !cfg!(feature = "wgpu") => {
+                    return Err(Error::NotBuilt { feature: "wgpu" });
+                }
                 "all" => every.clone().filter(|p| kept(p)).for_each(&mut add),
                 "auto" if backends.is_empty() => add(word),
                 // The best of the list, whose backend is known before it is opened.
@@ -259,7 +261,9 @@ pub fn select(
                     Some(card(&word)).filter(|p| kept(p)).into_iter().for_each(&mut add);
                 }
                 "cpu" => Some(word).filter(|p| kept(p)).into_iter().for_each(&mut add),
-                _ if !cfg!(feature = "wgpu") => return Err(Error::NotBuilt { feature: "wgpu" }),
+                _ if list.is_empty() && !cfg!(feature = "wgpu") => {
+                    return Err(Error::NotBuilt { feature: "wgpu" });
+                }
                 // As with `backends`: the others run.
                 backend if asked.len() > 1 && BACKENDS.contains(&backend) && absent(backend) => {
                     told.push(format!("no device of {backend} here"));

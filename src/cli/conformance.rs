@@ -3,8 +3,8 @@
 use super::interrupt::{self, Interrupt};
 use super::{Failure, Outcome, many, notice, print_line, progress, say, stage, unwritten};
 use crate::backend::cpu::CpuBackend;
+use crate::backend::cuda;
 use crate::backend::device::{self, Missing};
-use crate::backend::{Backend, cuda};
 use crate::conformance::{self, Device, Document, Dump, Finished, Keep, Open, Watcher};
 use crate::error::{Error, Result as Attempt};
 use crate::kernel::{Case, KernelSpec};
@@ -355,6 +355,7 @@ fn adapter(_: &str) -> Attempt<Open> {
 /// How the adapter at a place of the list is opened.
 #[cfg(feature = "wgpu")]
 fn adapter(place: &str) -> Attempt<Open> {
+    use crate::backend::Backend;
     use crate::backend::wgpu::{Options, WgpuBackend, adapters};
     let adapter = place.parse::<usize>().ok().and_then(|index| adapters().into_iter().nth(index));
     let adapter = adapter.ok_or_else(|| Error::NoDevice {

@@ -16,7 +16,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Seconds after which a case is given up unless told otherwise: some ten times what the slowest takes on a busy machine's software driver.
+/// Seconds after which a case is given up unless told otherwise: seven times what the slowest of all took on software drivers, on two cores that
+/// had other work besides (2026-11-30).
 pub const MOST_CASE_SECONDS: f64 = 60.0;
 
 /// Times that a lost device is opened again before its remaining cases are given up.

@@ -143,7 +143,11 @@ impl Compiler {
         static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let path = self.folder.join(format!("{}-{number}.so", spec.name));
-        let mut compiler = Command::new(&self.command)
+        let mut command = Command::new(&self.command);
+        // Ctrl-C asks this program to end, which may want what it has begun; a terminal would send it to the compiler too.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut compiler = command
             .args([
                 "-x",
                 "c++",

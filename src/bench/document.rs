@@ -286,7 +286,7 @@ mod tests {
         let cuda = &json["devices"][0]["cuda"];
         assert_eq!((&cuda["compute_capability"], &cuda["products"]), (&json!("9.0"), &json!("tf32")));
         assert!(cuda["multiprocessors"] == 132 && cuda["cublas"].is_null(), "{cuda}");
-        let html = super::super::html(&json).expect("a document");
+        let html = super::super::html(&json, None).expect("a document");
         assert!(
             html.contains("compute capability 9.0, 132 multiprocessors, up to 1.98 GHz, CUDA 12.4"),
             "{html}"

@@ -8,7 +8,7 @@ use super::suite::{self, Finished, Outcome};
 use super::{Evidence, Expected, inputs};
 use crate::backend::cuda;
 use crate::backend::recording::{Home, Recording, Written};
-use crate::kernel::{KernelSpec, Number, OnWgpu};
+use crate::kernel::{KernelSpec, Number};
 use crate::tensor::HostTensor;
 use crate::words::counted;
 use serde_json::{Value, json};
@@ -195,7 +195,7 @@ fn flat(_: &'static KernelSpec, _: Option<&str>, _: &Expected) -> Option<String>
 
 #[cfg(feature = "wgpu")]
 fn flat(spec: &'static KernelSpec, variant: Option<&str>, expected: &Expected) -> Option<String> {
-    let OnWgpu::Shader(list) = &spec.wgpu else { return None };
+    let crate::kernel::OnWgpu::Shader(list) = &spec.wgpu else { return None };
     let variant = list.iter().find(|v| Some(v.name) == variant)?;
     let concrete = &expected.concrete;
     let present: Vec<bool> = concrete.shapes.iter().map(Option::is_some).collect();

@@ -8,7 +8,7 @@ use crate::kernel::KernelSpec;
 use crate::kernel::cuda::{PRELUDE, element, origin};
 use libloading::Library;
 use std::collections::HashMap;
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// Everything that a source may use, in terms of the host.
 const SHIM: &str = include_str!("shim.h");
 
-/// Runs all blocks of a launch: 0, or 1 where threads wait for each other for ever.
-type Entry = unsafe extern "C" fn(c_uint, c_uint, *const c_void, *const *mut c_void, c_int) -> c_int;
+/// Runs all blocks of a launch: null, or what its threads did wrong, as a text that stays.
+type Entry = unsafe extern "C" fn(c_uint, c_uint, *const c_void, *const *mut c_void, c_int) -> *const c_char;
 
 /// A compiled source. Its shared memory and its threads exist once, so launches take turns.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(super) struct Code {
 impl Code {
     /// Runs a launch.
     ///
-    /// Errors: [`Error::Device`] where the threads of a block wait for each other for ever.
+    /// Errors: [`Error::Device`] where the threads of a block wait for each other for ever, or use asynchronous copies wrongly.
     ///
     /// # Safety
     ///
@@ -56,12 +56,11 @@ impl Code {
         let result = unsafe {
             entry(blocks, threads, params.as_ptr().cast(), arguments.as_ptr(), c_int::from(backwards))
         };
-        match result {
-            0 => Ok(()),
-            _ => Err(failed(
-                "threads of a block wait for each other for ever: some left, or wait elsewhere".into(),
-            )),
+        if result.is_null() {
+            return Ok(());
         }
+        // SAFETY: the shim's texts are constants of the library, which is loaded.
+        Err(failed(unsafe { CStr::from_ptr(result) }.to_string_lossy().into_owned()))
     }
 }
 
@@ -73,16 +72,29 @@ type Made = OnceLock<Result<Arc<Code>>>;
 pub(super) struct Compiler {
     command: String,
     version: String,
-    folder: PathBuf,
     /// Where sources are read from instead of those that were built in.
     sources: Option<PathBuf>,
     made: Mutex<HashMap<String, Arc<Made>>>,
 }
 
-impl Drop for Compiler {
+/// A folder for one library: removed as soon as that is loaded, which it stays.
+#[derive(Debug)]
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> std::io::Result<Self> {
+        static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("wgattn-cuda-host-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
     fn drop(&mut self) {
-        // What is loaded stays; where the system keeps it from being removed, it is left in the folder for temporary files.
-        let _ = std::fs::remove_dir_all(&self.folder);
+        // Nobody needs it any more, and nothing is lost where it stays.
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -102,11 +114,7 @@ impl Compiler {
         if !output.status.success() || version.is_empty() {
             return Err(format!("`{command} --version` fails: name a C++ compiler with CXX"));
         }
-        static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("wgattn-cuda-host-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-        Ok(Self { command, version, folder, sources, made: Mutex::default() })
+        Ok(Self { command, version, sources, made: Mutex::default() })
     }
 
     /// The compiler's own words.
@@ -140,9 +148,8 @@ impl Compiler {
         let name = format!("{}/{}", spec.name, launch.source.name);
         let failed =
             |message: String| Error::Shader { kernel: format!("{name} (CUDA on the host)"), report: message };
-        static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let path = self.folder.join(format!("{}-{number}.so", spec.name));
+        let folder = Folder::new().map_err(|e| failed(format!("no folder for temporary files: {e}")))?;
+        let path = folder.0.join(format!("{}.so", spec.name));
         let mut command = Command::new(&self.command);
         // Ctrl-C asks this program to end, which may want what it has begun; a terminal would send it to the compiler too.
         #[cfg(unix)]
@@ -202,7 +209,7 @@ fn translation(spec: &KernelSpec, joined: &str) -> String {
     let _ = write!(
         text,
         "static void one_thread() {{ {}({arguments}); }}\n\
-         extern \"C\" __attribute__((visibility(\"default\"))) int launch(unsigned blocks, unsigned threads, const void* params, void* const* arguments, int backwards) {{\n\
+         extern \"C\" __attribute__((visibility(\"default\"))) const char* launch(unsigned blocks, unsigned threads, const void* params, void* const* arguments, int backwards) {{\n\
          \x20 given_params = (const Params*)params;\n  given = arguments;\n\
          \x20 return run_grid(blocks, threads, backwards, one_thread);\n}}\n",
         spec.name

@@ -4,7 +4,6 @@
 // when their thread waits for their group, and until then their place holds NaN: results that need them sooner miss a wait or a barrier.
 #include <csetjmp>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ucontext.h>
@@ -254,8 +253,8 @@ inline int max(int a, int b) { return a > b ? a : b; }
 extern char __start_shared_memory[] __attribute__((weak));
 extern char __stop_shared_memory[] __attribute__((weak));
 
-// Runs all blocks: 0, 1 where threads wait for each other for ever, or 2 where asynchronous copies are used wrongly, as it then says.
-static int run_grid(unsigned blocks, unsigned threads, int backwards, void (*body)()) {
+// Runs all blocks: null, or what threads did wrong.
+static const char* run_grid(unsigned blocks, unsigned threads, int backwards, void (*body)()) {
   shim::body = body;
   shim::grid_size = {blocks, 1, 1};
   shim::block_size = {threads, 1, 1};
@@ -264,11 +263,10 @@ static int run_grid(unsigned blocks, unsigned threads, int backwards, void (*bod
     // Nobody may count on what an earlier block left: NaN in floats.
     if (__start_shared_memory) { memset(__start_shared_memory, 0xff, __stop_shared_memory - __start_shared_memory); }
     shim::mistake = nullptr;
-    if (!shim::run_block(threads, backwards != 0)) { return 1; }
-    if (shim::mistake || !shim::all_arrived(threads)) {
-      fprintf(stderr, "CUDA on the host: %s\n", shim::mistake);
-      return 2;
+    if (!shim::run_block(threads, backwards != 0)) {
+      return "threads of a block wait for each other for ever: some left, or wait elsewhere";
     }
+    if (shim::mistake || !shim::all_arrived(threads)) { return shim::mistake; }
   }
-  return 0;
+  return nullptr;
 }

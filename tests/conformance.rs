@@ -175,7 +175,7 @@ fn refusals() -> std::result::Result<(), Failed> {
         (&["scan", ""], &["no kernel matches \"\""]),
         (&["scan", "matmull", "--web", "page"], &["did you mean matmul?"]),
         (&["scan", "--max-case-seconds", "0"], &["0.1 to 86400"]),
-        (&["scan", "--backend", "opencl"], &["the backends are [vulkan"]),
+        (&["scan", "--backend", "opencl"], &["expected one of [vulkan"]),
         (&["scan/nothing"], &["no case of \"scan\"", "the nearest of them are ["]),
         (&["scan", "--device", "cpu", "--dump", "full"], &["full", "not empty"]),
         (&["scan", "--web", "full"], &["full", "not empty"]),

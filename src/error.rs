@@ -143,7 +143,7 @@ pub enum Error {
         missing: String,
     },
     /// No device of the asked kind or name.
-    #[error("device {asked:?} not found: {reason}")]
+    #[error("device {asked:?} cannot be taken: {reason}")]
     NoDevice {
         /// What the user asked for.
         asked: String,

@@ -382,6 +382,9 @@ fn wrong_results_and_files_apart_always_fail() {
     let binary = folder.join("picture.json");
     std::fs::write(&binary, b"\x89PNG\r\n\x1a\n").expect("the folder is ours");
     let binary = binary.to_str().expect("UTF-8").to_string();
+    let mended = bench_compare(&[&wrong, &right]);
+    let text = String::from_utf8_lossy(&mended.stdout);
+    assert!(text.contains("wrong in the first") && text.contains("no ratio"), "{text}");
     for (files, code, told) in [
         ([&right, &right], 0, ""),
         // As wrong as before is wrong; what was wrong in the first alone is mended.

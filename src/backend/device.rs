@@ -116,6 +116,12 @@ impl Opened {
     }
 }
 
+/// What a device is called where others may have its name: with its backend, and its place on the bus where that is known.
+pub fn full_name(info: &DeviceInfo, facts: &Facts) -> String {
+    let place = facts.bus.as_ref().map_or_else(String::new, |bus| format!(" · {bus}"));
+    format!("{} · {}{place}", info.name, info.backend)
+}
+
 /// What is known of an opened device beyond its name: by its place in the list of adapters, or by itself.
 pub fn facts(index: Option<usize>, backend: &dyn Backend) -> Facts {
     index.and_then(facts_of_adapter).unwrap_or_else(|| backend.facts())

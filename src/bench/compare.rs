@@ -57,6 +57,8 @@ pub struct Cell {
     pub max_error: Option<f64>,
     /// Whether the error is above the tolerance.
     pub wrong: bool,
+    /// Whether that of the first is: then the ratio says nothing.
+    pub first_is_wrong: bool,
     /// Whether the error is more than twice that of the first, and more than rounding.
     pub error_grew: bool,
     /// Whether the kernel's WGSL is another one than in the first.

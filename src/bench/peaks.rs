@@ -196,6 +196,8 @@ pub struct Bound {
 /// the best of many but for a few percent.
 const PROBE_SECONDS: f64 = 0.1;
 const PROBE_RUNS: usize = 5;
+/// Least length that dispatches of probes are allowed.
+const PROBE_DISPATCH_SECONDS: f64 = 0.05;
 
 /// Seconds that one run of a probe takes at least on a graphics card, where more rows make it longer: on fewer a large card has idle
 /// processors, and its launches take longer than its work.
@@ -465,9 +467,11 @@ fn best(measured: &Measured, work: f64, less: f64) -> Peak {
     }
 }
 
-/// How long probes run, whatever rows do.
+/// How long probes run, whatever rows do. Their dispatches may be as long as no watchdog minds: shorter ones would measure launches.
 fn probing(options: Options) -> Options {
-    Options { seconds: PROBE_SECONDS, runs: PROBE_RUNS, most_seconds: Some(PROBE_SECONDS), ..options }
+    let most_dispatch_seconds = options.most_dispatch_seconds.map(|most| most.max(PROBE_DISPATCH_SECONDS));
+    let most_seconds = Some(PROBE_SECONDS);
+    Options { seconds: PROBE_SECONDS, runs: PROBE_RUNS, most_seconds, most_dispatch_seconds, ..options }
 }
 
 /// How much of the shorter part of a mixture of multiply-adds and texels hides behind the longer one.
@@ -620,5 +624,11 @@ mod tests {
             assert_eq!(options.most_seconds, Some(PROBE_SECONDS), "long runs end it as well");
             assert_eq!(options.most_dispatch_seconds, most_dispatch_seconds, "no watchdog fires");
         }
+        let short = Options { most_dispatch_seconds: Some(1e-3), ..Options::default() };
+        assert_eq!(
+            probing(short).most_dispatch_seconds,
+            Some(PROBE_DISPATCH_SECONDS),
+            "launches are no peak"
+        );
     }
 }

@@ -10,7 +10,7 @@ use super::published::{Point, Suite};
 use super::report::Row;
 use super::score::score;
 use super::suites;
-use crate::backend::device::{Facts, Missing};
+use crate::backend::device::{Facts, Missing, full_name};
 use crate::backend::{Backend, DeviceKind, Tuning};
 use crate::error::{Error, Result};
 use crate::words::{counted, one_line};
@@ -188,7 +188,8 @@ fn of_device(
     watcher: &mut dyn Watcher,
 ) {
     let options = document.settings.options();
-    let Some((kind, name)) = document.devices.last().map(|d| (d.info.kind, d.info.name.clone())) else {
+    let Some((kind, name)) = document.devices.last().map(|d| (d.info.kind, full_name(&d.info, &d.facts)))
+    else {
         return;
     };
     // The reference has no roofline worth comparing with.

@@ -87,7 +87,7 @@ pub(super) struct Args {
     /// Seconds to wait between rows, for devices that heat up
     #[arg(long, default_value_t = 0.0, value_parser = parse_seconds, value_name = "SECONDS")]
     cool_down: f64,
-    /// Cut work so that no dispatch and no submission takes longer than about this
+    /// Cut work so that no dispatch and no submission takes longer than about this; probes of the roofline take 50 ms where that is longer
     #[arg(long, value_parser = parse_milliseconds, value_name = "MS")]
     max_dispatch_ms: Option<f64>,
     /// Token counts of `scaling` (4096 to 262144 if not given), of `masked` (256 to 65536) and of `position` (1024 to 65536)

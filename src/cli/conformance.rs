@@ -47,7 +47,8 @@ pub(super) struct Args {
     /// Write reproductions of cases that pass as well
     #[arg(long, requires = "dump")]
     dump_all: bool,
-    /// Seconds after which a case is given up, and the device with it: a driver that hangs does not hang this program
+    /// Seconds after which a case is given up, and the device with it: a driver that hangs does not hang this program. Opening a device may
+    /// take as long
     #[arg(long, value_name = "SECONDS", default_value_t = conformance::MOST_CASE_SECONDS, value_parser = parse_seconds)]
     max_case_seconds: f64,
     /// Write a page into a new folder that runs the suite in any browser with WebGPU, and run nothing here
@@ -118,7 +119,7 @@ impl Watcher for Printer<'_> {
     fn row(&mut self, finished: &Finished<'_>) {
         let (done, all) = finished.done;
         self.so_far = finished.done;
-        progress(&format!("{}: {done}/{all} {}", finished.device.info.name, finished.row.name()));
+        progress(&format!("{}: {done}/{all} {}", name_of(finished.device), finished.row.name()));
         if let (Some(dump), Some(path)) = (&mut self.dump, &self.args.dump) {
             let added = dump.add(finished).map_err(|e| folder_unwritten(path, &e));
             self.note(added);
@@ -136,7 +137,7 @@ impl Watcher for Printer<'_> {
             notice("interrupted: what is in hand is finished first; once more ends at once");
         }
         if self.told.elapsed() > TOLD_EVERY && !std::io::stderr().is_terminal() {
-            say(format_args!("{}: {done} of {}", device.info.name, counted(all, "case", "cases")));
+            say(format_args!("{}: {done} of {}", name_of(device), counted(all, "case", "cases")));
             self.told = Instant::now();
         }
         !raised
@@ -175,15 +176,21 @@ pub(super) fn run(args: &Args) -> Outcome {
         heard: false,
     };
     printer.write(None);
+    let mut unreached = Vec::new();
     for place in &places {
-        if interrupt.is_raised() {
-            break;
+        match interrupt.is_raised() {
+            true => {
+                let reason = "the run was interrupted before it".to_string();
+                unreached.push(Missing { asked: many::called(place), reason });
+            }
+            false => check(place, &cases, &mut printer),
         }
-        check(place, &cases, &mut printer);
     }
     printer.document.complete = printer.document.left_out.is_empty() && !interrupt.is_raised();
     // A driver may also have hung while it was opened.
     let stuck = !printer.document.left_out.is_empty() || printer.done.iter().any(|d| d.hung.is_some());
+    unreached.iter().for_each(notice);
+    printer.document.left_out.extend(unreached);
     let outcome = finish(printer);
     if stuck {
         // Neither its threads nor what waits for them at the end of a process can be counted on.
@@ -210,7 +217,7 @@ fn check(place: &str, cases: &Cases, printer: &mut Printer<'_>) {
             return;
         }
     };
-    stage(&format!("checking {} on {}", counted(cases.len(), "case", "cases"), device.info.name));
+    stage(&format!("checking {} on {}", counted(cases.len(), "case", "cases"), name_of(&device)));
     (printer.so_far, printer.told) = ((0, cases.len()), Instant::now());
     device.run(cases, most, printer);
     progress("");
@@ -218,6 +225,12 @@ fn check(place: &str, cases: &Cases, printer: &mut Printer<'_>) {
     if !printer.args.json {
         let printed = print_line(&format!("{}\n", conformance::text(&device, printer.several)));
         printer.note(printed);
+        let (done, all) = printer.so_far;
+        if printer.interrupt.is_raised() && done < all {
+            let printed =
+                print_line(&format!("interrupted: {done} of {} were run\n", counted(all, "case", "cases")));
+            printer.note(printed);
+        }
     }
     printer.done.push(device);
     printer.write(None);
@@ -286,7 +299,7 @@ fn unmatched(filter: &str) -> String {
 fn verdict(devices: &[Device], left_out: &[Missing], dumped: bool) -> Outcome {
     let mut told = Vec::new();
     for device in devices.iter().filter(|d| d.fails()) {
-        let (name, tally) = (&device.info.name, device.tally());
+        let (name, tally) = (name_of(device), device.tally());
         told.push(format!(
             "{} of {} failed on {name}",
             tally.failed,
@@ -303,6 +316,10 @@ fn verdict(devices: &[Device], left_out: &[Missing], dumped: bool) -> Outcome {
         true => Ok(()),
         false => Err(Failure(format!("{}{advice}", told.join("; ")))),
     }
+}
+
+fn name_of(device: &Device) -> String {
+    device::full_name(&device.info, &device.facts)
 }
 
 fn folder_unwritten(path: &Path, error: &std::io::Error) -> Failure {
@@ -394,15 +411,15 @@ fn web(folder: &Path, filter: Option<&str>, cases: &Cases) -> Outcome {
     match page.left_out().count() {
         0 => {}
         out => notice(format_args!(
-            "{out} of {} stay out, most of them because they are large; the page lists each with its reason",
+            "{out} of {} stay out; the page lists each with its reason",
             counted(cases.len(), "case", "cases")
         )),
     }
     print_line(&format!(
-        "{}: {}, {:.1} MB; open it in any browser with WebGPU",
+        "{}: {}, {}; open it in any browser with WebGPU",
         folder.join("index.html").display(),
         counted(page.cases(), "case", "cases"),
-        bytes as f64 * 1e-6
+        crate::graph::human_bytes(bytes as u64)
     ))
 }
 

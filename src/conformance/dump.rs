@@ -4,9 +4,10 @@
 use super::folder::PendingFolder;
 use super::record::{Keep, file_word, manifest};
 use super::report::{info_json, judged_json};
-use super::suite::{self, Finished, Outcome};
+use super::suite::{self, Device, Finished, Outcome};
 use super::{Evidence, Expected, inputs};
 use crate::backend::cuda;
+use crate::backend::device::full_name;
 use crate::backend::recording::{Home, Recording, Written};
 use crate::kernel::{KernelSpec, Number};
 use crate::tensor::HostTensor;
@@ -55,7 +56,7 @@ impl Dump {
         // Two devices may be of the same name, and fail in the same case.
         let name = match self.device {
             0 => stem,
-            number => format!("device-{number}-{stem}"),
+            _ => format!("device-{}-{stem}", place(finished.device)),
         };
         let outcome = row.outcome.why().unwrap_or_else(|| "passed".into());
         let mut keep = |file: &str, bytes: &[u8]| self.folder.write(&format!("{name}/{file}"), bytes);
@@ -79,7 +80,8 @@ impl Dump {
         let text = serde_json::to_string_pretty(&manifest).map_err(io::Error::other)?;
         keep("manifest.json", text.as_bytes())?;
         keep("README.txt", readme(finished, expected, recording.as_ref(), &outcome).as_bytes())?;
-        self.lines.push(format!("{name}: {outcome}"));
+        let device = full_name(&finished.device.info, &finished.device.facts);
+        self.lines.push(format!("{name}: {outcome} ({device})"));
         Ok(())
     }
 
@@ -99,6 +101,17 @@ impl Dump {
             self.folder.put_in_place()?;
         }
         Ok(count)
+    }
+}
+
+/// What tells a device from the others of a run in names of files: its place in the list of adapters, or its backend.
+fn place(device: &Device) -> String {
+    let backend = &device.info.backend;
+    let index = device.facts.index.map(|index| index.to_string());
+    match index {
+        Some(index) if !cuda::is_asked(backend) => index,
+        Some(index) => format!("{}-{index}", file_word(backend)),
+        None => file_word(backend),
     }
 }
 

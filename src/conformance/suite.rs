@@ -217,7 +217,10 @@ impl Device {
         let backend = receiver.recv_timeout(most).map_err(|error| {
             let reason = match error {
                 RecvTimeoutError::Timeout => {
-                    format!("its driver gave no answer within {} s", shortest(&most_seconds))
+                    let limit = shortest(&most_seconds);
+                    format!(
+                        "its driver did not open it within {limit} s (--max-case-seconds gives it longer)"
+                    )
                 }
                 RecvTimeoutError::Disconnected => "its driver's layer panicked".into(),
             };
@@ -250,7 +253,13 @@ impl Device {
     ) {
         let (watch, before) = (Stopwatch::start(), self.seconds);
         let workers = thread::available_parallelism().map_or(1, usize::from).min(MOST_WORKERS);
-        let shared = Arc::new(Shared::new(cases.to_vec(), Arc::clone(&self.link), watcher.keep(), workers));
+        let shared = Arc::new(Shared::new(
+            cases.to_vec(),
+            Arc::clone(&self.link),
+            watcher.keep(),
+            most_seconds,
+            workers,
+        ));
         // Without bounds, because rows are handed over under a lock.
         let (sender, receiver) = mpsc::channel();
         for worker in 0..workers {
@@ -276,7 +285,7 @@ impl Device {
             if !watcher.goes_on(self) {
                 shared.stop();
             }
-            if let Some((row, rows)) = shared.overdue(most_seconds) {
+            if let Some((row, rows)) = shared.overdue() {
                 self.hung = Some(row);
                 silent = Some(Instant::now());
                 rows.into_iter().for_each(|ended| take(self, ended, watcher));

@@ -118,6 +118,8 @@ pub(super) struct Shared {
     cases: Vec<(&'static KernelSpec, &'static Case)>,
     link: Arc<Link>,
     keep: Keep,
+    /// Seconds that a row may take.
+    most_seconds: f64,
     state: Mutex<State>,
 }
 
@@ -126,10 +128,11 @@ impl Shared {
         cases: Vec<(&'static KernelSpec, &'static Case)>,
         link: Arc<Link>,
         keep: Keep,
+        most_seconds: f64,
         workers: usize,
     ) -> Self {
         let state = State { hands: (0..workers).map(|_| None).collect(), ..State::default() };
-        Self { cases, link, keep, state: Mutex::new(state) }
+        Self { cases, link, keep, most_seconds, state: Mutex::new(state) }
     }
 
     /// Runs cases until there are no more.
@@ -155,6 +158,14 @@ impl Shared {
                 }
                 let (variant, seconds) =
                     (choice.variant, spent.unwrap_or_else(|| since.elapsed()).as_secs_f64());
+                // An answer that came while another row's was waited for.
+                let outcome = match seconds > self.most_seconds && !outcome.is_failure() {
+                    true => Outcome::Broken(format!(
+                        "an answer only after more than {} s",
+                        shortest(&self.most_seconds)
+                    )),
+                    false => outcome,
+                };
                 let row = Row { kernel: spec.name, case: case.name, variant, outcome, seconds };
                 let (last, expected) = (place + 1 == list.len(), expected.as_ref().ok().cloned());
                 let ended = Ended { place: (number, place), last, row, expected, evidence };
@@ -224,12 +235,12 @@ impl Shared {
     }
 
     /// Gives up the case that runs longest if it runs too long, and the device with it; the rows of that case, and the name of the first.
-    pub(super) fn overdue(&self, most_seconds: f64) -> Option<(String, Vec<Ended>)> {
+    pub(super) fn overdue(&self) -> Option<(String, Vec<Ended>)> {
         let mut state = locked(&self.state);
         if state.lost.is_some() {
             return None;
         }
-        let most = Duration::try_from_secs_f64(most_seconds).unwrap_or(Duration::MAX);
+        let most = Duration::try_from_secs_f64(self.most_seconds).unwrap_or(Duration::MAX);
         let runs = |hand: &Option<InHand>| hand.as_ref().and_then(|h| h.since).map(|since| since.elapsed());
         let (worker, _) = state
             .hands
@@ -239,7 +250,8 @@ impl Shared {
             .filter(|(_, time)| *time > most)
             .max_by_key(|(_, time)| *time)?;
         let late = state.hands[worker].take()?;
-        let why = format!("no answer within {} s, so the device counts as lost", shortest(&most_seconds));
+        let why =
+            format!("no answer within {} s, so the device counts as lost", shortest(&self.most_seconds));
         let broken = late.ended(late.place, Outcome::Broken(why));
         let name = broken.row.name();
         let rows = std::iter::once(broken).chain(late.rest(late.place + 1, &name)).collect();

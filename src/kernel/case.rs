@@ -200,7 +200,8 @@ pub fn deviation(got: &HostTensor, truth: &HostTensor) -> Result<Deviation> {
     let (got, truth) = (got.to_f64(), truth.to_f64());
     let scale = truth.iter().fold(0.0_f64, |m, x| m.max(x.abs()));
     let scale = if scale > 0.0 && scale.is_finite() { scale } else { 1.0 };
-    let mut worst = Deviation { error: 0.0, index: 0, got: 0.0, expected: 0.0 };
+    let first = |list: &[f64]| list.first().copied().unwrap_or(0.0);
+    let mut worst = Deviation { error: 0.0, index: 0, got: first(&got), expected: first(&truth) };
     for (index, (&got, &expected)) in got.iter().zip(&truth).enumerate() {
         let same = got == expected || (got.is_nan() && expected.is_nan());
         let error = if same { 0.0 } else { (got - expected).abs() / scale };

@@ -109,6 +109,7 @@ pub(super) fn cell(first: Option<&Entry<'_>>, other: Option<&Entry<'_>>, by_cpu:
         ratio: None,
         max_error: other.and_then(|row| row.max_error),
         wrong: other.is_some_and(Entry::is_wrong),
+        first_is_wrong: first.is_some_and(Entry::is_wrong),
         error_grew: false,
         kernel_changed: false,
         failure: other.and_then(|row| row.failure.cloned()),

@@ -32,6 +32,9 @@ pub(in crate::bench) fn remark(cell: &Cell) -> String {
     if cell.wrong && cell.verdict != Verdict::Wrong {
         words.push("wrong".into());
     }
+    if cell.first_is_wrong {
+        words.push("wrong in the first".into());
+    }
     if cell.error_grew && cell.verdict != Verdict::Wrong {
         words.push(format!("error grew to {}", error(cell.max_error)));
     }
@@ -47,8 +50,9 @@ impl Group {
         for (at, column) in self.columns.iter().enumerate() {
             let device = &column.device;
             let driver = device.driver.as_deref().unwrap_or("unknown driver");
+            let known = [device.name.as_str(), &device.backend, driver].into_iter().filter(|w| !w.is_empty());
             let label = (b'A' + (at % 26) as u8) as char;
-            let words = [&device.name, &device.backend, driver].map(|w| shortened(&one_line(w), LONGEST));
+            let words: Vec<String> = known.map(|w| shortened(&one_line(w), LONGEST)).collect();
             lines.push(format!(
                 "{label}  {}: {} · wgattn {}, {}",
                 one_line(&column.label),

@@ -244,6 +244,9 @@ fn verdict(cell: &Cell) -> String {
     if cell.wrong && cell.verdict != Verdict::Wrong {
         text += &badge("bad", "wrong");
     }
+    if cell.first_is_wrong {
+        text += &badge("bad", "wrong in the first");
+    }
     if cell.error_grew {
         text += &badge("warn", &format!("error grew to {}", error(cell.max_error)));
     }

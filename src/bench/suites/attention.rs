@@ -168,19 +168,26 @@ pub(super) fn flags(
 /// What a submission of nothing takes, which is not the work of a step that was submitted by itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Empty {
-    wall: f64,
-    cpu: f64,
+    pub(super) wall: f64,
+    pub(super) cpu: f64,
 }
 
 impl Empty {
     /// Where submissions are not to be taken off.
     pub(super) const NOTHING: Self = Self { wall: 0.0, cpu: 0.0 };
 
-    /// Errors: a lost device.
-    pub(super) fn of(program: &mut dyn Program) -> Result<Self> {
-        let bursts = [program.run_burst(0)?, program.run_burst(0)?, program.run_burst(0)?];
-        let least = |of: fn(&Burst) -> f64| bursts.iter().map(of).fold(f64::INFINITY, f64::min);
-        Ok(Self { wall: least(|b| b.wall_seconds), cpu: least(|b| b.cpu_seconds) })
+    /// The middle of several that were measured.
+    pub(super) fn middle(bursts: &[Burst]) -> Self {
+        let middle = |of: fn(&Burst) -> f64| {
+            Summary::of(&bursts.iter().map(of).collect::<Vec<_>>()).map_or(0.0, |s| s.median)
+        };
+        Self { wall: middle(|b| b.wall_seconds), cpu: middle(|b| b.cpu_seconds) }
+    }
+
+    /// How many submissions are in the seconds, and in the processor seconds, of some steps.
+    pub(super) fn submissions(steps: &[StepTime]) -> (f64, f64) {
+        let count = |of: fn(&&StepTime) -> bool| steps.iter().filter(of).count() as f64;
+        (count(|s| s.by_host), count(|s| s.cpu_seconds.is_some()))
     }
 
     /// Seconds and processor seconds of some steps without their submissions.

@@ -5,6 +5,7 @@ use super::attention::{Empty, bytes, counts, flags, is_enough, on_cpu};
 use super::crossover::Landmarked;
 use super::{KERNEL_SHARE, Kind, Way};
 use crate::backend::{Backend, Burst, Stopwatch};
+use crate::bench::flags::Flag;
 use crate::bench::measure::{Options, Ready, clocked, encode_seconds};
 use crate::bench::published::Point;
 use crate::bench::stats::Summary;
@@ -46,23 +47,36 @@ fn measure(backend: &dyn Backend, tokens: u32, options: Options) -> Result<Vec<P
         }
     }
     let (max_error, checked) = all.check(program, options.check_work)?;
-    let empty = Empty::of(program)?;
     // Whole submissions and single steps by turns, so that both see the same clock rates and neighbours.
     program.set_profiling(true);
     let total = Stopwatch::start();
-    let (mut whole, mut kernels): (Vec<Burst>, Vec<(f64, f64)>) = (Vec::new(), Vec::new());
+    let (mut whole, mut empty): (Vec<Burst>, Vec<Burst>) = (Vec::new(), Vec::new());
+    let (mut kernels, mut submitted): (Vec<(f64, f64)>, (f64, f64)) = (Vec::new(), (0.0, 0.0));
     while !is_enough(whole.len(), total.seconds().0, options) {
         whole.push(program.run_burst(1)?);
-        kernels.push(empty.sum(program.run()?.steps.iter()));
+        let steps = program.run()?.steps;
+        kernels.push(Empty::NOTHING.sum(steps.iter()));
+        submitted = Empty::submissions(&steps);
+        empty.push(program.run_burst(0)?);
     }
+    let taken = Empty::middle(&empty);
+    let taken = (submitted.0 * taken.wall, submitted.1 * taken.cpu);
+    kernels.iter_mut().for_each(|k| *k = (k.0 - taken.0, k.1 - taken.1));
+    // Where submissions are most of what was timed, their noise is more than what remains.
+    let clear = |summary: Option<Summary>, taken: f64| summary.filter(|s| s.median > taken);
     let cpu = on_cpu(backend);
     let (source, _) = clocked(&whole);
     let submission = Point { max_error, checked: Some(checked), ..Point::at(tokens) }.timed(
         summary(whole.iter().map(|b| b.wall_seconds)),
         summary(whole.iter().map(|b| b.cpu_seconds)).filter(|_| cpu),
     );
-    let of_kernels = Point::at(tokens)
-        .timed(summary(kernels.iter().map(|k| k.0)), summary(kernels.iter().map(|k| k.1)).filter(|_| cpu));
+    let by_both = [
+        clear(summary(kernels.iter().map(|k| k.0)), taken.0),
+        clear(summary(kernels.iter().map(|k| k.1)), taken.1).filter(|_| cpu),
+    ];
+    let unclear = by_both[0].is_none() || cpu && by_both[1].is_none();
+    let mut of_kernels = Point::at(tokens).timed(by_both[0], by_both[1]);
+    of_kernels.flags.extend(unclear.then(|| Flag::BelowResolution.to_string()));
     // A single thread encodes, and waits for nothing.
     let encoding = Point { y: Some(encode), cpu: Some(encode).filter(|_| cpu), ..Point::at(tokens) };
     let memory = program.memory();

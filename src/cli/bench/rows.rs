@@ -1,7 +1,7 @@
 //! The rows of `wgattn bench`: kernels of the list on one or several devices, printed and exported as they come.
 
 use super::{Args, compare, device_line, suites};
-use crate::backend::device::Missing;
+use crate::backend::device::{Missing, full_name};
 use crate::backend::{Backend, DeviceKind};
 use crate::bench::compare::{Options, against_baseline};
 use crate::bench::document::{Document, Settings};
@@ -340,7 +340,11 @@ pub(super) fn run(args: &Args) -> Outcome {
 fn finish(args: &Args, document: &Document, mut printer: Printer) -> Outcome {
     for device in &document.devices {
         if let Some(score) = device.score {
-            let score = format!("score of {}: {score:.2} (1 is {})", device.info.name, bench::origin());
+            let score = format!(
+                "score of {}: {score:.2} (1 is {})",
+                full_name(&device.info, &device.facts),
+                bench::origin()
+            );
             printer.line(&score);
         }
     }

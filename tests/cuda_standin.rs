@@ -21,7 +21,7 @@ use wgattn::error::Error;
 use wgattn::kernel::{Case, KernelParams as _, KernelSpec};
 use wgattn::kernels::linalg::{matmul, scale_rows};
 use wgattn::kernels::{KERNELS, find};
-use wgattn::tensor::{DType, HostTensor, Tensor};
+use wgattn::tensor::{DType, HostData, HostTensor, Tensor};
 
 /// The stand-ins: their text, the library's name, and whether it stands upon the driver's.
 const LIBRARIES: [(&str, &str, bool); 4] = [
@@ -418,7 +418,7 @@ fn zeros(dtype: DType, numbers: &HostTensor) -> HostTensor {
         return numbers.clone();
     }
     let count = numbers.shape().len() as usize;
-    HostTensor::new(numbers.shape(), vec![0.0_f32; count]).expect("as many numbers")
+    HostTensor::new(numbers.shape(), HostData::F32(vec![0.0; count])).expect("as many numbers")
 }
 
 fn replays() {

@@ -6,8 +6,8 @@ use crate::backend::device::CardFacts;
 use crate::error::{Error, Result};
 use cudarc::driver::{result, sys};
 use std::ffi::{CStr, c_void};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// What a card is.
 #[derive(Clone, Debug)]
@@ -88,6 +88,27 @@ fn refused(device: &str, context: &str, error: result::DriverError) -> Error {
     Error::Device { device: device.into(), context: context.into(), message: format!("{error:?}") }
 }
 
+/// Whether an error leaves its context unusable for good.
+fn ends_context(status: sys::CUresult) -> bool {
+    use sys::CUresult as Status;
+    matches!(
+        status,
+        Status::CUDA_ERROR_ILLEGAL_ADDRESS
+            | Status::CUDA_ERROR_MISALIGNED_ADDRESS
+            | Status::CUDA_ERROR_INVALID_ADDRESS_SPACE
+            | Status::CUDA_ERROR_INVALID_PC
+            | Status::CUDA_ERROR_ILLEGAL_INSTRUCTION
+            | Status::CUDA_ERROR_HARDWARE_STACK_ERROR
+            | Status::CUDA_ERROR_LAUNCH_FAILED
+            | Status::CUDA_ERROR_LAUNCH_TIMEOUT
+            | Status::CUDA_ERROR_ASSERT
+            | Status::CUDA_ERROR_ECC_UNCORRECTABLE
+            | Status::CUDA_ERROR_CONTEXT_IS_DESTROYED
+            | Status::CUDA_ERROR_DEINITIALIZED
+            | Status::CUDA_ERROR_DEVICE_UNAVAILABLE
+    )
+}
+
 /// An opened card: its primary context with a stream of our own.
 #[derive(Debug)]
 pub(super) struct Device {
@@ -96,6 +117,8 @@ pub(super) struct Device {
     context: sys::CUcontext,
     pub(super) stream: sys::CUstream,
     lost: AtomicBool,
+    /// Whoever captures has the stream alone: what other threads put on it meanwhile would be captured too, and waiting would spoil it.
+    turns: RwLock<()>,
 }
 
 // SAFETY: contexts and streams may be used from any thread that has made the context current, which every use here does first.
@@ -106,14 +129,34 @@ unsafe impl Sync for Device {}
 impl Device {
     /// Errors: as the driver says.
     pub(super) fn open(card: Card) -> Result<Arc<Self>> {
-        let say = |e| refused(&card.name, "opening", e);
+        let say = |e: result::DriverError| match ends_context(e.0) {
+            // There is one context for a card, so an error that was left in it meets whoever opens the card again.
+            true => Error::Device {
+                device: card.name.clone(),
+                context: "opening".into(),
+                message: format!(
+                    "{e:?} is left from before, and NVIDIA's driver may keep it until the program is started again"
+                ),
+            },
+            false => refused(&card.name, "opening", e),
+        };
         let device = result::device::get(card.ordinal).map_err(say)?;
         // SAFETY: the device is one of the driver's; it is released when `Self` is dropped.
         let context = unsafe { result::primary_ctx::retain(device) }.map_err(say)?;
         // SAFETY: the context has just been retained.
-        unsafe { result::ctx::set_current(context) }.map_err(say)?;
-        let stream = result::stream::create(result::stream::StreamKind::NonBlocking).map_err(say)?;
-        Ok(Arc::new(Self { card, device, context, stream, lost: AtomicBool::new(false) }))
+        let made = unsafe { result::ctx::set_current(context) }
+            .and_then(|()| result::stream::create(result::stream::StreamKind::NonBlocking));
+        match made {
+            Ok(stream) => {
+                let (lost, turns) = Default::default();
+                Ok(Arc::new(Self { card, device, context, stream, lost, turns }))
+            }
+            Err(error) => {
+                // SAFETY: nobody uses it; what went wrong before is what the caller hears.
+                let _ = unsafe { result::primary_ctx::release(device) };
+                Err(say(error))
+            }
+        }
     }
 
     /// Makes the card this thread's.
@@ -139,26 +182,47 @@ impl Device {
         context: &str,
         result: std::result::Result<T, result::DriverError>,
     ) -> Result<T> {
-        use sys::CUresult as Status;
-        result.map_err(|error| match error.0 {
-            Status::CUDA_ERROR_ILLEGAL_ADDRESS
-            | Status::CUDA_ERROR_MISALIGNED_ADDRESS
-            | Status::CUDA_ERROR_INVALID_ADDRESS_SPACE
-            | Status::CUDA_ERROR_INVALID_PC
-            | Status::CUDA_ERROR_ILLEGAL_INSTRUCTION
-            | Status::CUDA_ERROR_HARDWARE_STACK_ERROR
-            | Status::CUDA_ERROR_LAUNCH_FAILED
-            | Status::CUDA_ERROR_LAUNCH_TIMEOUT
-            | Status::CUDA_ERROR_ASSERT
-            | Status::CUDA_ERROR_ECC_UNCORRECTABLE
-            | Status::CUDA_ERROR_CONTEXT_IS_DESTROYED
-            | Status::CUDA_ERROR_DEINITIALIZED
-            | Status::CUDA_ERROR_DEVICE_UNAVAILABLE => {
+        result.map_err(|error| {
+            if ends_context(error.0) {
                 self.lost.store(true, Ordering::Release);
                 self.loss(&format!("{context}: {error:?}"))
+            } else {
+                refused(&self.card.name, context, error)
             }
-            _ => refused(&self.card.name, context, error),
         })
+    }
+
+    /// A failure of cuBLAS or cuFFT at work, whose own statuses hide what the driver says: a lost device is told as such.
+    pub(super) fn library_failed(&self, context: &str, error: impl std::fmt::Debug) -> Error {
+        // Not `wait`: whoever captures has the stream already, and a capture that this spoils has failed anyhow.
+        // SAFETY: the stream lives as long as `self`.
+        match self.check(context, unsafe { result::stream::synchronize(self.stream) }) {
+            Err(lost @ Error::DeviceLost { .. }) => lost,
+            _ => self.failed(context, error),
+        }
+    }
+
+    /// A failure of a library for want of memory; it does not tell how much it wanted.
+    pub(super) fn exhausted(&self, context: &str, error: impl std::fmt::Debug) -> Error {
+        let free = result::mem_get_info().map_or(0, |(free, _)| free);
+        Error::Device {
+            device: self.card.name.clone(),
+            context: context.into(),
+            message: format!(
+                "{error:?}: the library finds no room in the memory of the card, of which {free} bytes are free; use fewer tokens or heads, \
+                 or close what else uses the card"
+            ),
+        }
+    }
+
+    /// The stream, among others that put something on it or wait for it.
+    pub(super) fn shared(&self) -> RwLockReadGuard<'_, ()> {
+        self.turns.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The stream, alone.
+    fn alone(&self) -> RwLockWriteGuard<'_, ()> {
+        self.turns.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A failure of a library.
@@ -174,6 +238,7 @@ impl Device {
     ///
     /// Errors: as [`Self::check`].
     pub(super) fn wait(&self, context: &str) -> Result<()> {
+        let _turn = self.shared();
         // SAFETY: the stream lives as long as `self`.
         self.check(context, unsafe { result::stream::synchronize(self.stream) })
     }
@@ -219,9 +284,15 @@ impl Block {
 impl program::Block for Block {
     fn clear(&mut self, bytes: u64) -> Result<()> {
         self.device.enter()?;
-        // SAFETY: callers stay inside the block.
-        let cleared = unsafe { result::memset_d8_async(self.at, 0, bytes as usize, self.device.stream) };
-        self.device.check("clearing", cleared)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        {
+            let _turn = self.device.shared();
+            // SAFETY: callers stay inside the block.
+            let cleared = unsafe { result::memset_d8_async(self.at, 0, bytes as usize, self.device.stream) };
+            self.device.check("clearing", cleared)?;
+        }
         self.device.wait("clearing")
     }
 
@@ -230,9 +301,12 @@ impl program::Block for Block {
         if bytes.is_empty() {
             return Ok(());
         }
-        // SAFETY: callers stay inside the block; the host's bytes live until the copy has been waited for.
-        let copied = unsafe { result::memcpy_htod_async(self.at + at, bytes, self.device.stream) };
-        self.device.check("upload", copied)?;
+        {
+            let _turn = self.device.shared();
+            // SAFETY: callers stay inside the block; the host's bytes live until the copy has been waited for.
+            let copied = unsafe { result::memcpy_htod_async(self.at + at, bytes, self.device.stream) };
+            self.device.check("upload", copied)?;
+        }
         self.device.wait("upload")
     }
 
@@ -241,9 +315,12 @@ impl program::Block for Block {
         if bytes.is_empty() {
             return Ok(());
         }
-        // SAFETY: as for `write`.
-        let copied = unsafe { result::memcpy_dtoh_async(bytes, self.at + at, self.device.stream) };
-        self.device.check("readback", copied)?;
+        {
+            let _turn = self.device.shared();
+            // SAFETY: as for `write`.
+            let copied = unsafe { result::memcpy_dtoh_async(bytes, self.at + at, self.device.stream) };
+            self.device.check("readback", copied)?;
+        }
         self.device.wait("readback")
     }
 }
@@ -274,6 +351,7 @@ impl Event {
     pub(super) fn record(device: &Arc<Device>) -> Result<Self> {
         let made = result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT);
         let event = Self { device: Arc::clone(device), event: device.check("timing", made)? };
+        let _turn = device.shared();
         // SAFETY: event and stream are alive.
         device.check("timing", unsafe { result::event::record(event.event, device.stream) })?;
         Ok(event)
@@ -382,18 +460,26 @@ pub(super) struct Replay {
 unsafe impl Send for Replay {}
 
 impl Replay {
-    /// Captures what `record` puts on the stream, which does not run yet.
+    /// Captures what `record` puts on the stream, which does not run yet. `record` neither waits nor asks for the stream: it has it.
     ///
     /// Errors: those of `record`, and as the driver says.
     pub(super) fn capture(device: &Arc<Device>, record: impl FnOnce() -> Result<()>) -> Result<Self> {
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        let turn = device.alone();
         // SAFETY: the stream lives as long as the device.
         device.check("capture", unsafe { result::stream::begin_capture(device.stream, mode) })?;
         let recorded = record();
         // The capture must end whatever came of it, or the stream stays unusable.
         // SAFETY: it has begun above.
         let graph = unsafe { result::stream::end_capture(device.stream) };
-        recorded?;
+        drop(turn);
+        if let Err(error) = recorded {
+            if let Ok(graph) = graph {
+                // SAFETY: nobody uses what was captured until then.
+                let _ = unsafe { result::graph::destroy(graph) };
+            }
+            return Err(error);
+        }
         let graph = device.check("capture", graph)?;
         // SAFETY: the graph has just been made.
         match unsafe { result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0)) } {
@@ -410,6 +496,7 @@ impl Replay {
     ///
     /// Errors: as [`Device::check`].
     pub(super) fn play(&self) -> Result<()> {
+        let _turn = self.device.shared();
         // SAFETY: graph and stream are alive.
         self.device.check("replay", unsafe { result::graph::launch(self.ready, self.device.stream) })
     }

@@ -41,7 +41,10 @@ impl Blas {
         }
         device.enter()?;
         let workspace = Block::new(device, "cuBLAS", WORKSPACE)?;
-        let handle = blas::create_handle().map_err(|e| device.failed("cuBLAS", e))?;
+        let handle = blas::create_handle().map_err(|e| match e.0 {
+            blas_sys::cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED => device.exhausted("cuBLAS", e),
+            _ => device.library_failed("cuBLAS", e),
+        })?;
         let opened =
             Self { precision, handle: Mutex::new(handle), device: Arc::clone(device), _workspace: workspace };
         // SAFETY: handle, stream and workspace live as long as `opened`.
@@ -129,7 +132,7 @@ impl Blas {
                     CUBLAS_GEMM_DFALT,
                 )
             };
-            done.map_err(|e| self.device.failed("matmul by cuBLAS", e))?;
+            done.map_err(|e| self.device.library_failed("matmul by cuBLAS", e))?;
         }
         Ok(())
     }
@@ -215,7 +218,10 @@ impl Transform {
             fourier::make_plan_many(
                 plan, 1, sides, sides, stride, distance, sides, stride, distance, kind, batch,
             )
-            .map_err(|e| device.failed("fft by cuFFT", e))?;
+            .map_err(|e| match e.0 {
+                fourier_sys::cufftResult::CUFFT_ALLOC_FAILED => device.exhausted("fft by cuFFT", e),
+                _ => device.library_failed("fft by cuFFT", e),
+            })?;
             fourier::set_stream(plan, device.stream.cast()).map_err(|e| device.failed("fft by cuFFT", e))?;
         }
         Ok(made)
@@ -253,7 +259,7 @@ impl Transform {
             let at = |base: CUdeviceptr| (base + call * self.call_bytes) as *mut fourier_sys::cufftComplex;
             // SAFETY: the caller's promise; the plan covers the lines of one call.
             unsafe { fourier::exec_c2c(self.plan, at(from), at(to), self.direction) }
-                .map_err(|e| self.device.failed("fft by cuFFT", e))?;
+                .map_err(|e| self.device.library_failed("fft by cuFFT", e))?;
         }
         if let Some(block) = &self.whole {
             // SAFETY: rows of the block into rows of out.

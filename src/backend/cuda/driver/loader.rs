@@ -44,6 +44,7 @@ const DRIVER: Needs = Needs {
         "cuGraphExecDestroy",
         "cuMemAlloc_v2",
         "cuMemFree_v2",
+        "cuMemGetInfo_v2",
         "cuMemcpyHtoDAsync_v2",
         "cuMemcpyDtoHAsync_v2",
         "cuMemcpy2DAsync_v2",

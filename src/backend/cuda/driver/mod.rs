@@ -91,7 +91,7 @@ pub struct CudaBackend {
     compiler: nvrtc::Compiler,
     functions: Arc<Functions>,
     precision: Precision,
-    blas: Arc<OnceLock<Result<Blas>>>,
+    blas: Arc<OnceLock<Blas>>,
     held: String,
 }
 
@@ -139,7 +139,12 @@ impl CudaBackend {
     }
 
     fn blas(&self) -> Result<&Blas> {
-        self.blas.get_or_init(|| Blas::open(&self.device, self.precision)).as_ref().map_err(Clone::clone)
+        if let Some(blas) = self.blas.get() {
+            return Ok(blas);
+        }
+        // A failure is not kept: there may be memory for it later.
+        let opened = Blas::open(&self.device, self.precision)?;
+        Ok(self.blas.get_or_init(|| opened))
     }
 
     fn function(&self, step: &Step, action: &Action) -> Result<Arc<Function>> {

@@ -78,16 +78,20 @@ impl Compiler {
         // SAFETY: as above.
         let log = unsafe { result::get_program_log(program) }.map(|log| words(&log)).unwrap_or_default();
         // SAFETY: as above; sizes are asked before memory of that size is filled.
-        let image = compiled.map_err(|_| ()).and_then(|()| unsafe { image(program, native) }.map_err(|_| ()));
+        let image = compiled.and_then(|()| unsafe { image(program, native) });
         // SAFETY: nobody uses it any more.
         let _ = unsafe { result::destroy_program(program) };
-        let image = image.map_err(|()| {
+        let image = image.map_err(|status| {
             let line =
                 log.lines().find_map(|l| l.split_once(".cu(")?.1.split(')').next()?.parse::<usize>().ok());
             let place = line.map_or_else(String::new, |line| format!("{}: ", origin(source, text, line)));
             Error::Shader {
                 kernel: format!("{kernel} (NVRTC {}, {target})", self.version()),
-                report: format!("{place}{}", log.trim()),
+                // Not every failure leaves a word in the log.
+                report: match log.trim() {
+                    "" => format!("{:?}", status.0),
+                    log => format!("{place}{log}"),
+                },
             }
         })?;
         Ok(Code { image, log })
@@ -107,8 +111,13 @@ impl Compiler {
         let Some(path) = self.kept_at(kernel, text, architecture) else {
             return self.compile(kernel, source, text, architecture);
         };
-        if let Some(image) = std::fs::read(&path).ok().and_then(|bytes| unpacked(&bytes)) {
-            return Ok(Code { image, log: String::new() });
+        match std::fs::read(&path) {
+            Ok(bytes) => match unpacked(&bytes) {
+                Some(image) => return Ok(Code { image, log: String::new() }),
+                None => log::warn!("{kernel}: {} is damaged: compiled anew", path.display()),
+            },
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => log::warn!("{kernel}: {} cannot be read: {error}: compiled anew", path.display()),
         }
         let code = self.compile(kernel, source, text, architecture)?;
         let keep = || -> std::io::Result<()> {

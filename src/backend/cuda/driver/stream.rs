@@ -37,7 +37,7 @@ impl Stream {
         Self { replay: None, backend, steps, runs: 0 }
     }
 
-    /// Puts a step on the stream.
+    /// Puts a step on the stream, which the caller has.
     fn launch(&self, work: &Work, index: usize) -> Result<()> {
         let pointer = |tensor: Option<Tensor>| {
             tensor.and_then(|t| work.part(t)).map_or(0, |(block, at)| work.memory.blocks[block].at + at)
@@ -69,15 +69,22 @@ impl Stream {
         (0..self.steps.len()).try_for_each(|index| self.launch(work, index))
     }
 
-    /// Puts one run on the stream: step by step the first time, which loads what the libraries need, and as a replay after that.
+    /// Captures a run if it will be replayed: from the second with the same parameters on. The first loads what the libraries need.
+    fn prepare(&mut self, work: &Work) -> Result<()> {
+        if self.replay.is_none() && self.runs > 0 {
+            self.replay = Some(Replay::capture(&self.backend.device, || self.launch_all(work))?);
+        }
+        Ok(())
+    }
+
+    /// Puts one run on the stream: step by step the first time, and as a replay after that.
     fn start(&mut self, work: &Work) -> Result<()> {
-        match (&self.replay, self.runs) {
-            (Some(replay), _) => replay.play()?,
-            (None, 0) => self.launch_all(work)?,
-            (None, _) => {
-                let replay = Replay::capture(&self.backend.device, || self.launch_all(work))?;
-                replay.play()?;
-                self.replay = Some(replay);
+        self.prepare(work)?;
+        match &self.replay {
+            Some(replay) => replay.play()?,
+            None => {
+                let _turn = self.backend.device.shared();
+                self.launch_all(work)?;
             }
         }
         self.runs += 1;
@@ -100,7 +107,10 @@ impl Machine for Stream {
         device.enter()?;
         let mut moments = vec![Event::record(device)?];
         for index in 0..self.steps.len() {
-            self.launch(work, index)?;
+            {
+                let _turn = device.shared();
+                self.launch(work, index)?;
+            }
             moments.push(Event::record(device)?);
         }
         device.wait("run")?;
@@ -109,6 +119,8 @@ impl Machine for Stream {
 
     fn run_often(&mut self, work: &mut Work, repeats: u32) -> Result<Option<f64>> {
         self.backend.device.enter()?;
+        // Capturing is the host's work, and no part of what the device takes.
+        self.prepare(work)?;
         let begin = Event::record(&self.backend.device)?;
         (0..repeats).try_for_each(|_| self.start(work))?;
         let end = Event::record(&self.backend.device)?;
@@ -121,7 +133,9 @@ impl Machine for Stream {
     }
 
     fn params_changed(&mut self) {
-        // A capture holds the old ones.
+        // A capture holds the old ones. Another is made once a run with the new ones has been followed by a second: parameters that change
+        // before every run are cheaper step by step, and a kernel that they call for the first time is loaded outside a capture.
         self.replay = None;
+        self.runs = 0;
     }
 }

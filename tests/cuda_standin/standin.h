@@ -28,7 +28,8 @@ static inline long long number(const char* name, long long otherwise) {
 
 // One write for a line, so that lines of several threads and processes stay whole.
 __attribute__((format(printf, 1, 2))) static inline void note(const char* format, ...) {
-  static const std::string path = told("DIARY");
+  // Never destroyed: the last line is written when statics are already gone.
+  static const std::string& path = *new std::string(told("DIARY"));
   if (path.empty()) { return; }
   char line[1024];
   va_list arguments;

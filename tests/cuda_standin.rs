@@ -179,14 +179,7 @@ fn the_stand_ins_have_the_functions_that_the_loader_asks_for_and_no_others() {
 #[test]
 fn kernels_conform_on_the_card_of_the_stand_in() {
     let Some(place) = Place::new("conformance") else { return };
-    let some = [
-        "reduce_sum",
-        "scale_rows",
-        "matmul",
-        "fft/smallest",
-        "fft/odd",
-        "kernel_matrix/odd",
-    ];
+    let some = ["reduce_sum", "scale_rows", "matmul", "fft/smallest", "fft/odd", "kernel_matrix/odd"];
     let all = std::env::var_os("WGATTN_STANDIN_ALL").is_some_and(|v| !v.is_empty());
     let filters: &[&str] = if all { &[] } else { &some };
     let arguments = [&["conformance"], filters, &["--device", "cuda:0", "--json"]].concat();

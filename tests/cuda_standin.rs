@@ -254,7 +254,6 @@ fn an_error_that_stays_with_the_process_is_told_as_such() {
 }
 
 #[test]
-#[ignore = "not so yet: whoever opens the card again still holds the context that was lost"]
 fn a_lost_device_costs_conformance_few_rows() {
     let Some(place) = Place::new("few") else { return };
     let mut command = Command::new(env!("CARGO_BIN_EXE_wgattn"));

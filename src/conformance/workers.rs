@@ -24,20 +24,22 @@ impl Link {
         Self { now: Mutex::new((Some(backend), 0)), open }
     }
 
-    /// The device, unless it was lost and did not come back.
-    fn backend(&self) -> Option<Arc<dyn Backend>> {
-        locked(&self.now).0.clone()
+    /// The device, unless it was lost and did not come back, and how often it had been lost when it was opened.
+    fn backend(&self) -> (Option<Arc<dyn Backend>>, u32) {
+        locked(&self.now).clone()
     }
 
-    /// Opens it again after `lost` was, unless another thread has done so.
-    fn reopen(&self, lost: &Arc<dyn Backend>) {
+    /// Opens it again after its loss, unless another thread has done so since `losses` were counted. The caller holds nothing of it any more:
+    /// some devices come back only when all that was lost is gone.
+    fn reopen(&self, losses: u32) {
         let mut now = locked(&self.now);
-        let (backend, losses) = &mut *now;
-        if backend.as_ref().is_none_or(|now| !Arc::ptr_eq(now, lost)) {
+        if now.1 != losses || now.0.is_none() {
             return;
         }
-        *losses += 1;
-        *backend = if *losses <= MOST_LOSSES { (self.open)().ok() } else { None };
+        *now = (None, losses + 1);
+        if now.1 <= MOST_LOSSES {
+            now.0 = (self.open)().ok();
+        }
     }
 }
 
@@ -140,21 +142,22 @@ impl Shared {
         while let Some((number, spec, case)) = self.claim(worker) {
             let expected = reference(spec, case);
             // A device that is gone has nothing to choose from, and one row says so.
-            let list: Arc<[Choice]> = match self.link.backend() {
+            let list: Arc<[Choice]> = match self.link.backend().0 {
                 Some(backend) => choices(backend.device_caps(), spec, case).into(),
                 None => [Choice { variant: None, lacks: None }].into(),
             };
             for (place, choice) in list.iter().enumerate() {
                 let Some(since) = self.begin(worker, &expected, &list, place, rows) else { return };
-                let backend = self.link.backend();
+                let (backend, losses) = self.link.backend();
                 // Before the run is repeated for those who want its evidence.
                 let mut spent = None;
                 let (outcome, evidence, lost) =
                     outcome(backend.as_ref(), spec, choice, &expected, self.keep, &mut || {
                         spent = Some(since.elapsed());
                     });
-                if let (Some(backend), true) = (&backend, lost) {
-                    self.link.reopen(backend);
+                drop(backend);
+                if lost {
+                    self.link.reopen(losses);
                 }
                 let (variant, seconds) =
                     (choice.variant, spent.unwrap_or_else(|| since.elapsed()).as_secs_f64());

@@ -7,7 +7,8 @@ use crate::error::{Error, Result};
 use cudarc::driver::{result, sys};
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
 /// What a card is.
 #[derive(Clone, Debug)]
@@ -109,6 +110,20 @@ fn ends_context(status: sys::CUresult) -> bool {
     )
 }
 
+/// How many devices were lost and are still held by somebody, and who waits for them to go: a card has one primary context, and what ended it
+/// ends with the last of them.
+static LOST: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
+
+/// How long a card that is opened again waits for them: whoever works with one gets an error at its next call.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// Waits until no lost device is held; whether that came to pass.
+fn lost_are_gone() -> bool {
+    let count = LOST.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let waited = LOST.1.wait_timeout_while(count, FAREWELL, |count| *count > 0);
+    *waited.unwrap_or_else(PoisonError::into_inner).0 == 0
+}
+
 /// An opened card: its primary context with a stream of our own.
 #[derive(Debug)]
 pub(super) struct Device {
@@ -141,22 +156,28 @@ impl Device {
             false => refused(&card.name, "opening", e),
         };
         let device = result::device::get(card.ordinal).map_err(say)?;
-        // SAFETY: the device is one of the driver's; it is released when `Self` is dropped.
-        let context = unsafe { result::primary_ctx::retain(device) }.map_err(say)?;
+        let (context, stream) = match Self::entered(device) {
+            Err(error) if ends_context(error.0) && lost_are_gone() => Self::entered(device),
+            entered => entered,
+        }
+        .map_err(say)?;
+        let (lost, turns) = Default::default();
+        Ok(Arc::new(Self { card, device, context, stream, lost, turns }))
+    }
+
+    /// A card's context, retained and current, with a new stream.
+    fn entered(
+        device: sys::CUdevice,
+    ) -> std::result::Result<(sys::CUcontext, sys::CUstream), result::DriverError> {
+        // SAFETY: the device is one of the driver's; it is released here, or when `Self` is dropped.
+        let context = unsafe { result::primary_ctx::retain(device) }?;
         // SAFETY: the context has just been retained.
         let made = unsafe { result::ctx::set_current(context) }
             .and_then(|()| result::stream::create(result::stream::StreamKind::NonBlocking));
-        match made {
-            Ok(stream) => {
-                let (lost, turns) = Default::default();
-                Ok(Arc::new(Self { card, device, context, stream, lost, turns }))
-            }
-            Err(error) => {
-                // SAFETY: nobody uses it; what went wrong before is what the caller hears.
-                let _ = unsafe { result::primary_ctx::release(device) };
-                Err(say(error))
-            }
-        }
+        made.map(|stream| (context, stream)).inspect_err(|_| {
+            // SAFETY: nobody uses it; what went wrong before is what the caller hears.
+            let _ = unsafe { result::primary_ctx::release(device) };
+        })
     }
 
     /// Makes the card this thread's.
@@ -184,7 +205,9 @@ impl Device {
     ) -> Result<T> {
         result.map_err(|error| {
             if ends_context(error.0) {
-                self.lost.store(true, Ordering::Release);
+                if !self.lost.swap(true, Ordering::AcqRel) {
+                    *LOST.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+                }
                 self.loss(&format!("{context}: {error:?}"))
             } else {
                 refused(&self.card.name, context, error)
@@ -251,6 +274,10 @@ impl Drop for Device {
             let _ = result::ctx::set_current(self.context);
             let _ = result::stream::destroy(self.stream);
             let _ = result::primary_ctx::release(self.device);
+        }
+        if *self.lost.get_mut() {
+            *LOST.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+            LOST.1.notify_all();
         }
     }
 }

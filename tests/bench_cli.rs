@@ -138,7 +138,9 @@ fn several_devices_make_one_document_and_its_exports() {
     // Nobody watches a terminal, so every stage is a line, and standard output stays pure.
     let errors = String::from_utf8_lossy(&output.stderr);
     for device in devices {
-        let name = device["name"].as_str().expect("a name");
+        let of = |key: &str| device[key].as_str().expect("a text");
+        let place = device["bus"].as_str().map_or_else(String::new, |bus| format!(" · {bus}"));
+        let name = format!("{} · {}{place}", of("name"), of("backend"));
         let rows = format!("measuring 2 rows on {name}");
         assert!(errors.lines().any(|l| l == rows), "{rows} is missing in: {errors}");
         let roofline = format!("measuring the roofline of {name}");
@@ -313,7 +315,9 @@ fn suites_on_a_device_say_what_they_measured() {
         assert!(text.contains(told), "{told} is missing in:\n{text}");
     }
     let encodes = !text.contains("nothing is encoded");
-    assert_eq!(text.contains("kernels take ") && text.contains("staging "), encodes, "{text}");
+    // Few tokens may be too little to see beside the submissions of single steps.
+    let of_kernels = text.contains("kernels take ") || text.contains("below timer resolution");
+    assert_eq!(of_kernels && text.contains("staging "), encodes, "{text}");
     assert!(!text.contains("FAILED") && !text.contains("NaN"), "{text}");
 }
 

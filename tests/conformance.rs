@@ -598,7 +598,7 @@ fn hangs_opening() -> std::result::Result<(), Failed> {
     };
     let opened = Device::open("it", None, 0.5, Box::new(never));
     let said = opened.err().ok_or("it does not open")?.to_string();
-    ensure!(said.contains("\"it\"") && said.contains("no answer within 0.5 s"), "{said}");
+    ensure!(said.contains("\"it\"") && said.contains("did not open it within 0.5 s"), "{said}");
     Ok(())
 }
 

@@ -639,7 +639,7 @@ mod tests {
         let settings = Settings { suites: suites::usual(true), suite_sizes: vec![64], ..settings() };
         let mut heard = Heard::default();
         run(Document::begun(settings), &mut candidates, &jobs(&["philox_words"]), false, &mut heard);
-        let name = CpuBackend.info().name;
+        let name = full_name(&CpuBackend.info(), &Facts::default());
         let told = [
             "begun with 0 devices and 0 rows".to_string(),
             "begun with 1 devices and 0 rows".into(),

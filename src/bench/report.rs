@@ -228,7 +228,8 @@ impl Row {
         let counted = |work: fn(&Cost) -> f64| m.and_then(|m| m.counted(work));
         let rates =
             |work: fn(&Cost) -> f64| counted(work).zip(time).and_then(|(work, t)| rate(work, t.median));
-        let (flop, exp): (fn(&Cost) -> f64, fn(&Cost) -> f64) = (|c| c.flop, |c| c.exp);
+        let flop: fn(&Cost) -> f64 = |c| c.flop;
+        let exp: fn(&Cost) -> f64 = |c| c.exp;
         let bound = m.and_then(|m| m.bound(peaks));
         let found = m.and_then(|m| m.found);
         json!({

@@ -456,19 +456,18 @@ fn series(at: &At<'_>) -> Result<Series> {
         }
         // Where they stood before they had a name of their own.
         let counted = ["samples", "frames"].map(|name| numbers.remove(name));
-        let spread = |keys: [&str; 3]| -> Result<(Option<f64>, Option<(f64, f64)>)> {
-            let [low, middle, high] =
-                at.rising(keys, [at.number(keys[0])?, at.number(keys[1])?, at.number(keys[2])?])?;
-            Ok((middle, low.zip(high)))
+        let spread = |keys: [&str; 3]| {
+            let [low, middle, high] = keys.map(|key| at.number(key));
+            at.rising(keys, [low?, middle?, high?])
         };
-        let (y, y_ends) = spread(["y_p10", "y", "y_p90"])?;
-        let (cpu, cpu_ends) = spread(["cpu_p10", "cpu", "cpu_p90"])?;
+        let [y_low, y, y_high] = spread(["y_p10", "y", "y_p90"])?;
+        let [cpu_low, cpu, cpu_high] = spread(["cpu_p10", "cpu", "cpu_p90"])?;
         Ok(Point {
             x: at.number("x")?,
             y,
-            y_ends,
+            y_ends: y_low.zip(y_high),
             cpu,
-            cpu_ends,
+            cpu_ends: cpu_low.zip(cpu_high),
             samples: at.number("samples")?.or(counted[0]).or(counted[1]),
             max_error: at.number("max_error")?,
             checked: at.text("checked")?,

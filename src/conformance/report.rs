@@ -25,7 +25,7 @@ pub struct Document {
     pub filter: Option<String>,
     /// The machine.
     pub system: System,
-    /// Devices that were asked for and could not be opened.
+    /// Devices that were asked for and could not be opened, or were not reached before an interrupt.
     pub left_out: Vec<Missing>,
 }
 
@@ -39,7 +39,7 @@ impl Document {
     /// As JSON, with the devices that were opened so far; the schema is `wgattn-conformance`, version [`SCHEMA_VERSION`].
     ///
     /// `{schema, schema_version, wgattn, date, complete, left_out, filter, system, devices}`. `wgattn` is `{version, commit}`, `system`
-    /// `{os, arch, cpu, cores, memory_bytes}`, and `left_out` lists `{asked, reason}` of devices that could not be opened. `complete` is
+    /// `{os, arch, cpu, cores, memory_bytes}`, and `left_out` lists `{asked, reason}` of devices that could not be opened or were not reached. `complete` is
     /// false until every case was tried, or told as not run, on every device that was asked for.
     ///
     /// A device is `{device, passed, failed, ignored, seconds, rows}`, whose `device` is `{name, backend, type, driver, index, pci, bus}`;

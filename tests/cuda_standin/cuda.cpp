@@ -370,7 +370,7 @@ bool is_there(const std::string& path) {
 
 // Compiles a text once for all processes that share the folder; the path of the library, or nothing.
 std::string compiled(const std::string& text, const std::string& entry) {
-  const std::string folder = told("MODULES").empty() ? "/tmp" : told("MODULES");
+  const std::string folder = told("MODULES").empty() ? P_tmpdir : told("MODULES");
   const std::string whole = std::string("#include <utility>\n#include \"") + SHIM + "\"\n#line 1 \"" + entry + ".cu\"\n" + text +
                             "\n#define ENTRY " + entry + BEHIND;
   char name[64];

@@ -168,14 +168,11 @@ pub(super) fn flags(
 /// What a submission of nothing takes, which is not the work of a step that was submitted by itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Empty {
-    pub(super) wall: f64,
-    pub(super) cpu: f64,
+    wall: f64,
+    cpu: f64,
 }
 
 impl Empty {
-    /// Where submissions are not to be taken off.
-    pub(super) const NOTHING: Self = Self { wall: 0.0, cpu: 0.0 };
-
     /// The middle of several that were measured.
     pub(super) fn middle(bursts: &[Burst]) -> Self {
         let middle = |of: fn(&Burst) -> f64| {
@@ -184,20 +181,16 @@ impl Empty {
         Self { wall: middle(|b| b.wall_seconds), cpu: middle(|b| b.cpu_seconds) }
     }
 
-    /// How many submissions are in the seconds, and in the processor seconds, of some steps.
-    pub(super) fn submissions(steps: &[StepTime]) -> (f64, f64) {
+    /// What the submissions in the seconds, and in the processor seconds, of some steps took.
+    pub(super) fn within(self, steps: &[StepTime]) -> (f64, f64) {
         let count = |of: fn(&&StepTime) -> bool| steps.iter().filter(of).count() as f64;
-        (count(|s| s.by_host), count(|s| s.cpu_seconds.is_some()))
+        (count(|s| s.by_host) * self.wall, count(|s| s.cpu_seconds.is_some()) * self.cpu)
     }
+}
 
-    /// Seconds and processor seconds of some steps without their submissions.
-    pub(super) fn sum<'a>(self, steps: impl Iterator<Item = &'a StepTime>) -> (f64, f64) {
-        let one = |s: &StepTime| {
-            let wall = if s.by_host { s.seconds - self.wall } else { s.seconds };
-            (wall, s.cpu_seconds.map_or(0.0, |cpu| cpu - self.cpu))
-        };
-        steps.map(one).fold((0.0, 0.0), |sum, s| (sum.0 + s.0, sum.1 + s.1))
-    }
+/// Seconds and processor seconds of some steps.
+pub(super) fn sum<'a>(steps: impl Iterator<Item = &'a StepTime>) -> (f64, f64) {
+    steps.fold((0.0, 0.0), |sum, s| (sum.0 + s.seconds, sum.1 + s.cpu_seconds.unwrap_or(0.0)))
 }
 
 #[cfg(test)]
@@ -216,8 +209,11 @@ mod tests {
             by_token: true,
         };
         let steps = [step(1.0, Some(2.0), false), step(3.0, Some(4.0), true)];
-        assert_eq!(Empty { wall: 0.5, cpu: 0.25 }.sum(steps.iter()), (3.5, 5.5));
-        assert_eq!(Empty { wall: 0.5, cpu: 0.25 }.sum([step(1.0, None, false)].iter()), (1.0, 0.0));
+        let empty = Empty { wall: 0.5, cpu: 0.25 };
+        // Timestamps of the device hold no submission, processor time always does.
+        assert_eq!((sum(steps.iter()), empty.within(&steps)), ((4.0, 6.0), (0.5, 0.5)));
+        let unknown = [step(1.0, None, false)];
+        assert_eq!((sum(unknown.iter()), empty.within(&unknown)), ((1.0, 0.0), (0.0, 0.0)));
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! What attention costs a host that runs it in its own frame: encoding it, the dispatches and copies that it takes, and how much of a
 //! submission's time its kernels work. Laplacian attention of 8 heads of 32 numbers through 49 landmarks.
 
-use super::attention::{Empty, bytes, counts, flags, is_enough, on_cpu};
+use super::attention::{Empty, bytes, counts, flags, is_enough, on_cpu, sum};
 use super::crossover::Landmarked;
 use super::{KERNEL_SHARE, Kind, Way};
-use crate::backend::{Backend, Burst, Stopwatch};
+use crate::backend::{Backend, Burst, StepTime, Stopwatch};
 use crate::bench::flags::Flag;
 use crate::bench::measure::{Options, Ready, clocked, encode_seconds};
 use crate::bench::published::Point;
@@ -51,19 +51,19 @@ fn measure(backend: &dyn Backend, tokens: u32, options: Options) -> Result<Vec<P
     program.set_profiling(true);
     let total = Stopwatch::start();
     let (mut whole, mut empty): (Vec<Burst>, Vec<Burst>) = (Vec::new(), Vec::new());
-    let (mut kernels, mut submitted): (Vec<(f64, f64)>, (f64, f64)) = (Vec::new(), (0.0, 0.0));
+    let (mut kernels, mut steps): (Vec<(f64, f64)>, Vec<StepTime>) = (Vec::new(), Vec::new());
     while !is_enough(whole.len(), total.seconds().0, options) {
         whole.push(program.run_burst(1)?);
-        let steps = program.run()?.steps;
-        kernels.push(Empty::NOTHING.sum(steps.iter()));
-        submitted = Empty::submissions(&steps);
+        steps = program.run()?.steps;
+        kernels.push(sum(steps.iter()));
         empty.push(program.run_burst(0)?);
     }
-    let taken = Empty::middle(&empty);
-    let taken = (submitted.0 * taken.wall, submitted.1 * taken.cpu);
+    // The same steps are timed in the same way in every run.
+    let taken = Empty::middle(&empty).within(&steps);
     kernels.iter_mut().for_each(|k| *k = (k.0 - taken.0, k.1 - taken.1));
     // Where submissions are most of what was timed, their noise is as large as what remains.
-    let clear = |summary: Option<Summary>, taken: f64| summary.filter(|s| s.median > 0.5 * taken);
+    let clear =
+        |summary: Option<Summary>, taken: f64| summary.filter(|s| s.median > 0.5 * taken && s.p10 > 0.0);
     let cpu = on_cpu(backend);
     let (source, _) = clocked(&whole);
     let submission = Point { max_error, checked: Some(checked), ..Point::at(tokens) }.timed(

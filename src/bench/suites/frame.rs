@@ -5,7 +5,7 @@
 //! the explorer draws it. As there, features and bandwidths stay those of the first frame, and the range of the colours comes from the row of
 //! the last one.
 
-use super::attention::{Empty, counts, flags, is_enough, on_cpu, sides};
+use super::attention::{counts, flags, is_enough, on_cpu, sides, sum};
 use super::{Kind, PARTS, PARTS_CPU, Way};
 use crate::backend::cpu::CpuBackend;
 use crate::backend::{Backend, Program, Stopwatch, TimingSource};
@@ -323,7 +323,7 @@ fn sections(program: &mut dyn Program, map: &Map, parts: &mut [Part; 3]) -> Resu
     let section = |pass: PassId| map.ends.iter().filter(|end| pass.0 >= **end).count();
     let of = program.schedule().steps.iter().map(|s| section(s.pass)).zip(&steps);
     for (number, part) in parts.iter_mut().enumerate() {
-        part.0.push(Empty::NOTHING.sum(of.clone().filter(|(s, _)| *s == number).map(|(_, time)| time)));
+        part.0.push(sum(of.clone().filter(|(s, _)| *s == number).map(|(_, time)| time)));
     }
     Ok(())
 }

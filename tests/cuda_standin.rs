@@ -12,7 +12,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use wgattn::backend::cuda::Precision;
 use wgattn::backend::cuda::driver::CudaBackend;
 use wgattn::backend::{Backend, Program, TimingSource};
@@ -196,14 +196,18 @@ fn kernels_conform_on_the_card_of_the_stand_in() {
 }
 
 #[test]
-fn products_in_tf32_are_less_exact_and_told_so() {
-    let Some(place) = Place::new("tf32") else { return };
-    let text = place.wgattn(&["conformance", "matmul/odd", "--device", "cuda:0:tf32"], &[]);
-    assert!(
-        text.contains("(TF32 products)") && text.contains("products are rounded by request: error"),
-        "{text}"
-    );
-    assert!(place.lines("gemm").iter().all(|line| line.ends_with("compute=77")), "{}", place.diary());
+fn products_in_a_named_precision_are_less_exact_and_told_so() {
+    let Some(place) = Place::new("precision") else { return };
+    for (word, name, compute) in [("tf32", "TF32", 77), ("bf16", "BF16", 75)] {
+        let text = place.wgattn(&["conformance", "matmul/odd", "--device", &format!("cuda:0:{word}")], &[]);
+        assert!(
+            text.contains(&format!("({name} products)"))
+                && text.contains("products are rounded by request: error"),
+            "{text}"
+        );
+        let last = place.lines("gemm").pop().unwrap_or_default();
+        assert!(last.ends_with(&format!("compute={compute}")), "{}", place.diary());
+    }
     place.is_clean();
 }
 
@@ -285,10 +289,12 @@ fn a_source_that_does_not_compile_is_named_with_its_file_and_line() {
 fn compiled_code_is_kept_for_other_processes_and_damaged_code_is_not_used() {
     let Some(place) = Place::new("cache") else { return };
     let compiled = || place.lines("compile").len();
-    place.part("cache", &[]);
+    let run =
+        || place.wgattn(&["conformance", "reduce_sum/smallest", "scale_rows/odd", "--device", "cuda:0"], &[]);
+    run();
     let first = compiled();
     assert!(first > 0);
-    place.part("cache", &[]);
+    run();
     assert_eq!(compiled(), first, "the second process takes the code from disk");
     let folder = place.0.join("wgattn/cuda");
     for file in std::fs::read_dir(&folder).expect("code is kept") {
@@ -298,11 +304,15 @@ fn compiled_code_is_kept_for_other_processes_and_damaged_code_is_not_used() {
         bytes[middle] ^= 1;
         std::fs::write(&path, bytes).expect("it is damaged");
     }
-    let told = place.part("cache", &[]);
-    assert!(told.contains("is damaged: compiled anew"), "{told}");
+    let told = run();
+    assert!(told.contains(" is damaged: reduce_sum is compiled anew"), "{told}");
     assert_eq!(compiled(), 2 * first);
-    place.part("cache", &[]);
+    run();
     assert_eq!(compiled(), 2 * first, "what was damaged has been replaced");
+    std::fs::remove_dir_all(&folder).expect("code is thrown away");
+    std::fs::write(&folder, "no folder").expect("a file in its place");
+    let told = run();
+    assert_eq!(told.matches("compiled CUDA code is not kept in").count(), 1, "{told}");
     place.is_clean();
 }
 
@@ -311,6 +321,21 @@ fn a_card_newer_than_the_compiler_gets_ptx() {
     let Some(place) = Place::new("ptx") else { return };
     place.wgattn(&["conformance", "reduce_sum/smallest", "--device", "cuda:0"], &[("NEWEST", "75")]);
     assert_eq!(place.lines("compile"), ["compile reduce_sum.cu 75"]);
+    place.is_clean();
+}
+
+#[test]
+fn a_driver_that_does_not_know_the_compilers_ptx_is_told_as_such() {
+    let Some(place) = Place::new("foreign") else { return };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wgattn"));
+    command.args(["conformance", "reduce_sum/smallest", "--device", "cuda:0"]);
+    let output = place.run(command, &[("NEWEST", "75"), ("OLD_PTX", "1")]);
+    let text = words(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("for CUDA 12.4, does not take what the NVRTC found here makes; update the driver"),
+        "{text}"
+    );
     place.is_clean();
 }
 
@@ -325,7 +350,7 @@ fn a_driver_that_is_too_old_is_refused_with_what_is_needed() {
 const PART: &str = "WGATTN_STANDIN_PART";
 
 /// What processes of their own do, with the stand-ins on their library path.
-const PARTS: [(&str, fn()); 10] = [
+const PARTS: [(&str, fn()); 9] = [
     ("replays", replays),
     ("parameters", parameters),
     ("threads", threads),
@@ -335,7 +360,6 @@ const PARTS: [(&str, fn()); 10] = [
     ("memory", memory),
     ("broken", broken),
     ("builtins", builtins),
-    ("cache", cache),
 ];
 
 #[test]
@@ -592,34 +616,4 @@ fn builtins() {
     let told =
         Ran::new(&card(), of("scale_rows", "odd")).map(drop).expect_err("it does not compile").to_string();
     assert!(told.contains("NVRTC_ERROR_BUILTIN_OPERATION_FAILURE"), "{told}");
-}
-
-/// Notices of the library, printed.
-struct Printed(Mutex<()>);
-
-impl log::Log for Printed {
-    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
-        metadata.target().starts_with("wgattn")
-    }
-
-    fn log(&self, record: &log::Record<'_>) {
-        if self.enabled(record.metadata()) {
-            let _turn = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            println!("{}", record.args());
-        }
-    }
-
-    fn flush(&self) {}
-}
-
-fn cache() {
-    static PRINTED: Printed = Printed(Mutex::new(()));
-    log::set_logger(&PRINTED).expect("the first logger");
-    log::set_max_level(log::LevelFilter::Warn);
-    let backend = card();
-    for (kernel, name) in [("reduce_sum", "below_a_group"), ("scale_rows", "odd")] {
-        let mut ran = Ran::new(&backend, of(kernel, name)).expect("it compiles");
-        ran.program.run().expect("it runs");
-        ran.passes(&of(kernel, name)).expect("it is right");
-    }
 }

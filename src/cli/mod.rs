@@ -81,6 +81,23 @@ fn say(line: impl Display) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
+/// Says what the library logs: its warnings, and whatever `RUST_LOG` asks for, of wgpu too.
+fn say_what_is_logged() {
+    use std::io::Write as _;
+    let mut logger = env_logger::Builder::new();
+    logger.filter_module("wgattn", log::LevelFilter::Warn).parse_default_env().format(|line, record| {
+        progress("");
+        match record.level() {
+            log::Level::Warn if record.target().starts_with("wgattn") => {
+                writeln!(line, "note: {}", record.args())
+            }
+            level => writeln!(line, "{level} {}: {}", record.target(), record.args()),
+        }
+    });
+    // Whoever calls `main` from a program of theirs may have a logger already.
+    let _ = logger.try_init();
+}
+
 /// Refuses to write a result over its own input.
 fn keep_input(input: &std::path::Path, output: &std::path::Path) -> Outcome {
     let same = |a: &std::path::Path| std::fs::canonicalize(a).ok();
@@ -208,6 +225,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(e) => return usage(&e),
     };
+    say_what_is_logged();
     let outcome = match cli.command {
         Command::Map(args) => map::run(&args),
         Command::Mask(args) => mask::run(&args),

@@ -5,7 +5,8 @@
 // error of a kernel stays with its context. Kernels are the text itself, compiled by the host's C++ compiler with the shim of `cuda:host`.
 //
 // WGATTN_STANDIN_ARCHITECTURE (80), _DRIVER (12040), _MEMORY (bytes), _FAULT_AT (the launch that reads a wrong address, from 1),
-// _FOREVER (1: that stays with the process, as NVIDIA says it does), _MODULES (a folder for compiled kernels).
+// _FOREVER (1: that stays with the process, as NVIDIA says it does), _MODULES (a folder for compiled kernels), _OLD_PTX (1: PTX is of a
+// version that the driver does not know).
 #include "standin.h"
 #include <condition_variable>
 #include <cstring>
@@ -787,6 +788,7 @@ API int cuModuleLoadData(Module** module, const void* image) {
   const bool is_cubin = whole.compare(0, strlen(CUBIN), CUBIN) == 0, is_ptx = whole.compare(0, strlen(PTX), PTX) == 0;
   if (line == std::string::npos || (!is_cubin && !is_ptx)) { return INVALID_IMAGE; }
   const int target = atoi(whole.c_str() + strlen(is_cubin ? CUBIN : PTX));
+  if (is_ptx && number("OLD_PTX", 0)) { return 222; }
   // Machine code is for one generation, from its minor number on; PTX is for all later ones.
   const bool fits = is_cubin ? target / 10 == architecture / 10 && target <= architecture : target <= architecture;
   if (!fits) { return 209; }

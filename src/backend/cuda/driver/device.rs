@@ -19,6 +19,8 @@ pub(super) struct Card {
     pub(super) architecture: i32,
     /// `0000:65:00.0`.
     pub(super) bus: String,
+    /// Whether it shares the memory of the system, as on a Jetson.
+    pub(super) integrated: bool,
     /// What else the driver says of it; nothing of libraries.
     pub(super) facts: CardFacts,
 }
@@ -78,6 +80,7 @@ pub(super) fn cards() -> Result<Vec<Card>> {
                 name: result::device::get_name(device).map_err(say)?,
                 architecture: 10 * major + minor,
                 bus,
+                integrated: told(Attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED, 1).is_some(),
                 facts,
             })
         })
@@ -107,6 +110,19 @@ fn ends_context(status: sys::CUresult) -> bool {
             | Status::CUDA_ERROR_CONTEXT_IS_DESTROYED
             | Status::CUDA_ERROR_DEINITIALIZED
             | Status::CUDA_ERROR_DEVICE_UNAVAILABLE
+    )
+}
+
+/// Whether an error says that code was made for another driver or card than loads it.
+fn is_foreign(status: sys::CUresult) -> bool {
+    use sys::CUresult as Status;
+    matches!(
+        status,
+        Status::CUDA_ERROR_INVALID_IMAGE
+            | Status::CUDA_ERROR_INVALID_PTX
+            | Status::CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+            | Status::CUDA_ERROR_NO_BINARY_FOR_GPU
+            | Status::CUDA_ERROR_JIT_COMPILER_NOT_FOUND
     )
 }
 
@@ -419,7 +435,17 @@ impl Function {
     pub(super) fn load(device: &Arc<Device>, name: &str, image: &[u8]) -> Result<Self> {
         device.enter()?;
         // SAFETY: the image is a cubin, or PTX that ends with a zero, as NVRTC made it.
-        let module = device.check(name, unsafe { result::module::load_data(image.as_ptr().cast()) })?;
+        let module = match unsafe { result::module::load_data(image.as_ptr().cast()) } {
+            Err(error) if is_foreign(error.0) => return Err(device.failed(
+                name,
+                format_args!(
+                    "{error:?}: the driver, for CUDA {}, does not take what the NVRTC found here makes; update the driver, or install the \
+                     NVRTC of its version",
+                    device.card.facts.driver
+                ),
+            )),
+            loaded => device.check(name, loaded)?,
+        };
         let entry = std::ffi::CString::new(name).map_err(|e| device.failed(name, e))?;
         // SAFETY: the module has just been loaded.
         let function = unsafe { result::module::get_function(module, entry) };

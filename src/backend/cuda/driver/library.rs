@@ -87,11 +87,14 @@ impl Blas {
         let size = |name: &str| step.dims.size(name) as c_int;
         let [b, h, n, cols] = ["b", "h", "n", "p"].map(size);
         let inner = if p.transpose_a == 0 { size("ac") } else { size("ar") };
+        // Elements between the matrices of two batch elements, and of two heads; 0 where all share one.
         let strides = |port: usize| {
             let Some(tensor) = step.args[port] else { return (0, 0) };
             let elements = c_longlong::from(tensor.dim(2)) * c_longlong::from(tensor.dim(3));
             let batch = if tensor.dim(0) == 1 { 0 } else { elements * c_longlong::from(tensor.dim(1)) };
-            (batch, if tensor.dim(1) == 1 { 0 } else { elements })
+            let head = if tensor.dim(1) == 1 { 0 } else { elements };
+            // With one head a step to the next matrix is one to the next batch element.
+            (batch, if h == 1 { batch } else { head })
         };
         let (a_strides, w_strides) = (strides(0), strides(1));
         let out_stride = c_longlong::from(n) * c_longlong::from(cols);

@@ -67,7 +67,7 @@ fn info(card: &Card) -> DeviceInfo {
     DeviceInfo {
         name: card.name.clone(),
         backend: "cuda".into(),
-        kind: DeviceKind::Discrete,
+        kind: if card.integrated { DeviceKind::Integrated } else { DeviceKind::Discrete },
         driver: format!("CUDA {}, sm_{}", card.facts.driver, card.architecture),
     }
 }

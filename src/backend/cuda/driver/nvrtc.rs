@@ -4,9 +4,11 @@
 use super::loader;
 use crate::error::{Error, Result};
 use crate::kernel::cuda::{Source, origin};
+use crate::words::told;
 use cudarc::nvrtc::{result, sys};
 use std::ffi::{CString, c_char};
 use std::path::PathBuf;
+use std::sync::Once;
 
 /// Machine code for one architecture.
 #[derive(Clone, Debug)]
@@ -114,10 +116,16 @@ impl Compiler {
         match std::fs::read(&path) {
             Ok(bytes) => match unpacked(&bytes) {
                 Some(image) => return Ok(Code { image, log: String::new() }),
-                None => log::warn!("{kernel}: {} is damaged: compiled anew", path.display()),
+                None => log::warn!("{} is damaged: {kernel} is compiled anew", path.display()),
             },
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => log::warn!("{kernel}: {} cannot be read: {error}: compiled anew", path.display()),
+            Err(error) => {
+                log::warn!(
+                    "{} cannot be read, and {kernel} is compiled anew: {}",
+                    path.display(),
+                    told(&error)
+                );
+            }
         }
         let code = self.compile(kernel, source, text, architecture)?;
         let keep = || -> std::io::Result<()> {
@@ -129,7 +137,15 @@ impl Compiler {
             std::fs::rename(&beside, &path)
         };
         if let Err(error) = keep() {
-            log::warn!("{kernel}: compiled code is not kept in {}: {error}", path.display());
+            // Where one cannot be kept, none can.
+            static TOLD: Once = Once::new();
+            let folder = path.parent().unwrap_or(&path).display();
+            TOLD.call_once(|| {
+                log::warn!(
+                    "compiled CUDA code is not kept in {folder}, and each start compiles it anew: {}",
+                    told(&error)
+                );
+            });
         }
         Ok(code)
     }

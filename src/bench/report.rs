@@ -131,13 +131,31 @@ impl Peaks {
             let by_cpu = peak
                 .per_cpu_second
                 .map_or_else(String::new, |p| format!(" ({} per CPU second)", prefixed(p, unit)));
-            let none = || format!("{unit}/s{what} too fast to see");
+            let none = || format!("{unit}/s{what} not measured");
             peak.per_second.map_or_else(none, |p| format!("{}/s{what}{by_cpu}", prefixed(p, unit)))
         };
         let list =
             |peaks: &[(&str, &str, Peak)]| peaks.iter().map(|p| say(*p)).collect::<Vec<_>>().join(", ");
         let time = |of: Option<f64>| of.map_or_else(|| "too short to see".into(), seconds);
         let (near, over) = (&self.loads, &self.overheads);
+        // On a card loads are not counted by paths, and textures are not filled beforehand.
+        let paths = [
+            ("words", " storage", near.storage),
+            ("words", " uniform", near.uniform),
+            ("words", " texture", near.texture),
+            ("words", " workgroup", near.workgroup),
+        ];
+        let mut near_by = String::new();
+        if paths.iter().any(|(_, _, peak)| peak.per_second.is_some()) {
+            near_by = list(&paths);
+        }
+        if near.texture.per_second.is_some() {
+            near_by += &format!("; {:.0} % of texels hide behind arithmetic", 100.0 * self.overlap);
+        }
+        let mut copies = ladder_text(&self.memory);
+        if self.copies.rungs().next().is_some() {
+            copies += &format!("; into textures {}", ladder_text(&self.copies));
+        }
         let lines = [
             (
                 "arithmetic",
@@ -148,19 +166,7 @@ impl Peaks {
                     ("exp", "", self.exp),
                 ]),
             ),
-            (
-                "words near by",
-                format!(
-                    "{}; {:.0} % of texels hide behind arithmetic",
-                    list(&[
-                        ("words", " storage", near.storage),
-                        ("words", " uniform", near.uniform),
-                        ("words", " texture", near.texture),
-                        ("words", " workgroup", near.workgroup),
-                    ]),
-                    100.0 * self.overlap
-                ),
-            ),
+            ("words near by", near_by),
             (
                 "memory",
                 list(&[
@@ -170,7 +176,7 @@ impl Peaks {
                     ("words", " gathered", self.gather),
                 ]),
             ),
-            ("copies", format!("{}; into textures {}", ladder_text(&self.memory), ladder_text(&self.copies))),
+            ("copies", copies),
             (
                 "overheads",
                 format!(
@@ -181,8 +187,9 @@ impl Peaks {
                 ),
             ),
         ];
-        let lines = lines.map(|(name, text)| format!("\n  {name:<13}  {text}"));
-        format!("roofline measured on this device{}", lines.concat())
+        let lines = lines.iter().filter(|(_, text)| !text.is_empty());
+        let lines: String = lines.map(|(name, text)| format!("\n  {name:<13}  {text}")).collect();
+        format!("roofline measured on this device{lines}")
     }
 }
 

@@ -157,7 +157,9 @@ pub enum Error {
         feature: &'static str,
     },
     /// The device was lost; rebuild the programs on a new one.
-    #[error("{device}: the device was lost ({reason}); open it again and rebuild the program with `rebuild`")]
+    #[error(
+        "{device}: the device was lost ({reason}); start again, or in a program of yours open the device anew and rebuild graphs with `rebuild`"
+    )]
     DeviceLost {
         /// The device.
         device: String,

@@ -2,7 +2,7 @@
 
 use num_traits::One;
 use std::fmt::Display;
-#[cfg(any(feature = "cli", feature = "vision", feature = "wgpu"))]
+#[cfg(any(feature = "cli", feature = "cuda", feature = "vision", feature = "wgpu"))]
 use std::io;
 
 /// The form of a word that goes with a count: `plural(1, "is", "are")` is `is`.
@@ -63,7 +63,7 @@ fn slips(a: &str, b: &str) -> usize {
     rows[a.len()][b.len()]
 }
 
-#[cfg(any(feature = "vision", feature = "wgpu"))]
+#[cfg(any(feature = "cuda", feature = "vision", feature = "wgpu"))]
 /// What a library or the system says, without the system's error number: `file exists`.
 pub(crate) fn plain(error: impl Display) -> String {
     const CODE: &str = " (os error ";
@@ -87,7 +87,7 @@ pub(crate) fn one_line(error: impl Display) -> String {
 }
 
 /// The same with what can be done about it: `permission denied; check its permissions`.
-#[cfg(any(feature = "cli", feature = "vision", feature = "wgpu"))]
+#[cfg(any(feature = "cli", feature = "cuda", feature = "vision", feature = "wgpu"))]
 pub(crate) fn told(error: &io::Error) -> String {
     use io::ErrorKind as Kind;
     let remedy = match error.kind() {

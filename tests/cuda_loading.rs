@@ -19,6 +19,13 @@ impl Folder {
         self.compiled(name, &returning(functions, status));
     }
 
+    /// The driver of [`CARD`].
+    fn card(&self) {
+        let others: Vec<&str> =
+            functions().into_iter().filter(|f| !CARD.contains(&format!("{f}("))).collect();
+        self.compiled("libcuda.so.1", &(returning(&others, 0) + CARD));
+    }
+
     /// A library of a text in C.
     fn compiled(&self, name: &str, text: &str) {
         let source = self.0.join("stub.c");
@@ -79,17 +86,24 @@ fn told(libraries: &Path) -> String {
     lines[0].to_string()
 }
 
-/// Every function of the driver that we call.
+/// Every function of a library that we call: the driver's begin with `cu` and another capital.
 fn functions() -> Vec<&'static str> {
-    let text = include_str!("../src/backend/cuda/driver/loader.rs");
-    let driver = text.split("const NVRTC").next().expect("the driver comes first");
-    driver.split('"').filter(|word| word.starts_with("cu") && !word.contains(' ')).collect()
+    let text = include_str!("../src/backend/cuda/driver/sys.rs");
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let is_drivers = |word: &&str| {
+        word.strip_prefix("cu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
+    };
+    let mut list: Vec<&str> =
+        words.filter(is_drivers).filter(|word| text.contains(&format!("{word}("))).collect();
+    list.sort_unstable();
+    list.dedup();
+    list
 }
 
 #[test]
 fn a_library_without_functions_is_called_a_stub() {
     let folder = Folder::new("empty");
-    folder.library("libcuda.so", &["nothing"], 0);
+    folder.library("libcuda.so.1", &["nothing"], 0);
     let line = told(&folder.0);
     assert!(line.contains("not available") && line.contains("a stub without functions"), "{line}");
     // And everything else runs.
@@ -102,7 +116,7 @@ fn a_library_that_lacks_functions_is_called_too_old() {
     let functions = functions();
     let old: Vec<&str> = functions.iter().copied().filter(|f| *f != "cuGraphInstantiateWithFlags").collect();
     assert!(old.len() > 30 && old.len() + 1 == functions.len(), "{functions:?}");
-    folder.library("libcuda.so", &old, 0);
+    folder.library("libcuda.so.1", &old, 0);
     let line = told(&folder.0);
     assert!(line.contains("too old: it lacks `cuGraphInstantiateWithFlags`"), "{line}");
 }
@@ -111,16 +125,93 @@ fn a_library_that_lacks_functions_is_called_too_old() {
 fn a_driver_that_does_not_start_says_so() {
     let folder = Folder::new("refusing");
     // 100 is CUDA_ERROR_NO_DEVICE.
-    folder.library("libcuda.so", &functions(), 100);
+    folder.library("libcuda.so.1", &functions(), 100);
     let line = told(&folder.0);
-    assert!(line.contains("does not start") && line.contains("CUDA_ERROR_NO_DEVICE"), "{line}");
+    assert!(line.contains("does not start") && line.contains("(100)"), "{line}");
+}
+
+#[test]
+fn a_status_that_nobody_knows_is_told_by_its_number() {
+    for status in [35, 36, 4242, -1] {
+        let folder = Folder::new(&format!("status{status}"));
+        folder.library("libcuda.so.1", &functions(), status);
+        let line = told(&folder.0);
+        assert!(
+            line.contains(&format!("does not start: Driver error of no known name ({status})")),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_is_no_library_is_told_with_the_systems_reason() {
+    let folder = Folder::new("broken");
+    let file = folder.0.join("libcuda.so.1");
+    std::fs::write(&file, "not a library, but long enough to have a header of one").expect("a file");
+    let line = told(&folder.0);
+    assert!(line.contains("cannot be opened") && line.contains("libcuda.so.1: "), "{line}");
+    std::fs::remove_file(&file).expect("the file goes");
+    std::fs::create_dir(&file).expect("a folder in its place");
+    let line = told(&folder.0);
+    assert!(line.contains("cannot be opened") && line.contains("libcuda.so.1: "), "{line}");
+}
+
+#[test]
+fn a_stub_for_linking_is_no_driver() {
+    let folder = Folder::new("linking");
+    folder.library("libcuda.so", &functions(), 34);
+    let line = told(&folder.0);
+    assert!(line.contains("is not on this machine"), "{line}");
+}
+
+#[test]
+fn libraries_for_another_driver_or_without_what_they_need_are_told_as_such() {
+    let folder = Folder::new("others");
+    folder.card();
+    // CUDA 13's, a broken one, and one that needs another.
+    folder.library("libnvrtc.so.13", &["nothing"], 0);
+    std::fs::write(
+        folder.0.join("libcublas.so.12"),
+        "no library at all, though it has the name of one of them",
+    )
+    .expect("a file");
+    folder.library("libneeded.so", &["needed"], 0);
+    folder.compiled("libcufft.so.11", "int needed(void); int cufftCreate(void) { return needed(); }");
+    let made = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(folder.0.join("libcufft.so.11"))
+        .arg(folder.0.join("stub.c"))
+        .arg("-Wl,--no-as-needed")
+        .arg(folder.0.join("libneeded.so"))
+        .status()
+        .expect("a C compiler");
+    assert!(made.success());
+    std::fs::remove_file(folder.0.join("libneeded.so")).expect("what it needs goes");
+    let output = wgattn(&folder.0, &["devices"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line =
+        text.lines().find(|line| line.starts_with("cuda:0")).unwrap_or_else(|| panic!("no card: {text}"));
+    for told in [
+        "cannot be used: CUDA",
+        "found here is for CUDA 13, and the driver for CUDA 12",
+        "without products of matrices: cuBLAS (libcublas.so.12 or cublas64_12.dll) cannot be opened",
+        "without transforms: cuFFT (libcufft.so.11 or cufft64_11.dll) cannot be opened",
+        "libneeded.so",
+    ] {
+        assert!(line.contains(told), "{told}: {line}");
+    }
+    let json: serde_json::Value =
+        serde_json::from_slice(&wgattn(&folder.0, &["devices", "--json"]).stdout).expect("JSON");
+    let card = &json["cuda"]["cards"][0];
+    assert_eq!((&card["device"], &card["bus"]), (&"cuda:0".into(), &"0000:ab:00.0".into()), "{json}");
+    assert_eq!(card["lacks"].as_array().map(Vec::len), Some(3), "{json}");
 }
 
 #[test]
 fn a_driver_for_an_older_cuda_is_named_with_what_is_needed() {
     let folder = Folder::new("version");
     // Every call succeeds, and the version stays 0.
-    folder.library("libcuda.so", &functions(), 0);
+    folder.library("libcuda.so.1", &functions(), 0);
     let line = told(&folder.0);
     assert!(line.contains("is for CUDA 0.0, and 12.0 is needed"), "{line}");
 }
@@ -128,7 +219,7 @@ fn a_driver_for_an_older_cuda_is_named_with_what_is_needed() {
 #[test]
 fn a_card_that_is_not_there_is_an_error_with_its_reason() {
     let folder = Folder::new("asked");
-    folder.library("libcuda.so", &["nothing"], 0);
+    folder.library("libcuda.so.1", &["nothing"], 0);
     for arguments in [
         &["conformance", "reduce_sum", "--device", "cuda:0"][..],
         &["bench", "reduce_sum", "--device", "cuda"],
@@ -161,8 +252,7 @@ fn refusal(libraries: &Path, arguments: &[&str], tf32_override: &str) -> String 
 #[test]
 fn a_card_is_told_with_its_place_and_what_is_missing() {
     let folder = Folder::new("card");
-    let others: Vec<&str> = functions().into_iter().filter(|f| !CARD.contains(&format!("{f}("))).collect();
-    folder.compiled("libcuda.so", &(returning(&others, 0) + CARD));
+    folder.card();
     let output = wgattn(&folder.0, &["devices"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let line =
@@ -180,7 +270,7 @@ fn a_card_is_told_with_its_place_and_what_is_missing() {
 #[test]
 fn a_precision_that_cannot_be_had_is_refused_with_what_can() {
     let folder = Folder::new("precision");
-    folder.library("libcuda.so", &["nothing"], 0);
+    folder.library("libcuda.so.1", &["nothing"], 0);
     for (device, tf32_override, told) in [
         ("cuda:host:tf32", "", "has one precision"),
         ("cuda:0:f16", "", "cuda:0:tf32 or cuda:0:bf16"),

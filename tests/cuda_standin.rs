@@ -13,15 +13,17 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+use wgattn::backend::cpu::CpuBackend;
 use wgattn::backend::cuda::Precision;
 use wgattn::backend::cuda::driver::CudaBackend;
 use wgattn::backend::{Backend, Program, TimingSource};
 use wgattn::conformance::Expected;
 use wgattn::error::Error;
+use wgattn::graph::Graph;
 use wgattn::kernel::{Case, KernelParams as _, KernelSpec};
 use wgattn::kernels::linalg::{matmul, scale_rows};
 use wgattn::kernels::{KERNELS, find};
-use wgattn::tensor::{DType, HostData, HostTensor, Tensor};
+use wgattn::tensor::{DType, HostData, HostTensor, Shape, Tensor};
 
 /// The stand-ins: their text, the library's name, and whether it stands upon the driver's.
 const LIBRARIES: [(&str, &str, bool); 4] = [
@@ -156,7 +158,7 @@ fn words(output: &Output) -> String {
 #[test]
 fn the_stand_ins_have_the_functions_that_the_loader_asks_for_and_no_others() {
     // So whatever else we called would end in a panic in every other test here.
-    let loader = include_str!("../src/backend/cuda/driver/loader.rs");
+    let declared = include_str!("../src/backend/cuda/driver/sys.rs");
     let texts = [
         include_str!("cuda_standin/cuda.cpp"),
         include_str!("cuda_standin/nvrtc.cpp"),
@@ -165,12 +167,19 @@ fn the_stand_ins_have_the_functions_that_the_loader_asks_for_and_no_others() {
     ];
     let has: BTreeSet<&str> = texts
         .iter()
-        .flat_map(|text| text.split("API int ").skip(1).filter_map(|rest| rest.split('(').next()))
+        .flat_map(|text| {
+            text.lines()
+                .filter_map(|line| line.strip_prefix("API ")?.split('(').next()?.split(' ').next_back())
+        })
+        .map(|name| name.trim_start_matches('*'))
         .collect();
-    let asked: BTreeSet<&str> = loader
-        .split('"')
-        .filter(|word| ["cu", "nvrtc"].iter().any(|p| word.starts_with(p)))
-        .filter(|word| word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
+    let asked: BTreeSet<&str> = declared
+        .lines()
+        .filter_map(|line| {
+            let line = line.strip_prefix("    ")?;
+            line.strip_prefix("fn ").or_else(|| line.strip_prefix("told by "))?.split('(').next()
+        })
+        .filter(|name| ["cu", "nvrtc"].iter().any(|p| name.starts_with(p)))
         .collect();
     assert!(asked.len() > 50, "{asked:?}");
     assert_eq!(has, asked);
@@ -268,6 +277,68 @@ fn an_illegal_address_loses_the_device_which_can_be_opened_again() {
     place.part("lost", &[("FAULT_AT", "3")]);
     assert_eq!((place.lines("lost").len(), place.lines("context").len()), (1, 2), "{}", place.diary());
     assert_eq!(place.mistakes(), Vec::<String>::new());
+}
+
+#[test]
+fn an_error_that_is_still_there_when_asked_again_loses_the_device() {
+    // Unknown, contained, and one that no list has.
+    for code in ["999", "226", "4242"] {
+        let Some(place) = Place::new(&format!("lost{code}")) else { return };
+        place.part("lost", &[("FAULT_AT", "3"), ("FAULT_CODE", code)]);
+        place.is_clean();
+    }
+}
+
+#[test]
+fn statuses_that_no_list_has_are_told_by_their_numbers() {
+    let Some(place) = Place::new("statuses") else { return };
+    let failed = |filter: &str, settings: &[(&str, &str)]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wgattn"));
+        command.args(["conformance", filter, "--device", "cuda:0"]);
+        let output = place.run(command, settings);
+        let text = words(&output);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        text
+    };
+    let text = failed("matmul/odd", &[("GEMM_STATUS", "99")]);
+    assert!(text.contains("Cublas error of no known name (99)"), "{text}");
+    let text = failed("fft/odd", &[("FFT_STATUS", "77")]);
+    assert!(text.contains("Cufft error of no known name (77)"), "{text}");
+    let text = failed("fft/odd", &[("FFT_STATUS", "5")]);
+    assert!(text.contains("CUFFT_INTERNAL_ERROR (5)"), "{text}");
+    place.is_clean();
+}
+
+#[test]
+fn a_fault_is_told_with_its_kernels_and_on_request_with_its_tensors() {
+    let Some(place) = Place::new("named") else { return };
+    let told = |blocking: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wgattn"));
+        command.args(["conformance", "masked_attention/smallest", "--device", "cuda:0"]);
+        command.env("CUDA_LAUNCH_BLOCKING", blocking);
+        words(&place.run(command, &[("FAULT_AT", "3")]))
+    };
+    let text = told("0");
+    assert!(text.contains("a run of ") && text.contains("CUDA_LAUNCH_BLOCKING=1"), "{text}");
+    let text = told("1");
+    assert!(!text.contains("a run of ") && text.contains(" (") && text.contains(" = "), "{text}");
+}
+
+#[test]
+fn steps_that_cannot_be_captured_are_launched_one_by_one() {
+    let Some(place) = Place::new("uncaptured") else { return };
+    place.part("uncaptured", &[("INSTANTIATE", "801")]);
+    assert_eq!(place.lines("capture").len(), 1, "it is tried once: {}", place.diary());
+    assert!(place.lines("replay").is_empty(), "{}", place.diary());
+    place.is_clean();
+}
+
+#[test]
+fn transforms_of_numbers_that_begin_anywhere_are_right() {
+    let Some(place) = Place::new("unaligned") else { return };
+    place.part("unaligned", &[]);
+    assert!(!place.lines("fft").is_empty());
+    place.is_clean();
 }
 
 #[test]
@@ -370,7 +441,7 @@ fn a_driver_that_is_too_old_is_refused_with_what_is_needed() {
 const PART: &str = "WGATTN_STANDIN_PART";
 
 /// What processes of their own do, with the stand-ins on their library path.
-const PARTS: [(&str, fn()); 9] = [
+const PARTS: [(&str, fn()); 11] = [
     ("replays", replays),
     ("parameters", parameters),
     ("threads", threads),
@@ -380,6 +451,8 @@ const PARTS: [(&str, fn()); 9] = [
     ("memory", memory),
     ("broken", broken),
     ("builtins", builtins),
+    ("uncaptured", uncaptured),
+    ("unaligned", unaligned),
 ];
 
 #[test]
@@ -636,4 +709,43 @@ fn builtins() {
     let told =
         Ran::new(&card(), of("scale_rows", "odd")).map(drop).expect_err("it does not compile").to_string();
     assert!(told.contains("NVRTC_ERROR_BUILTIN_OPERATION_FAILURE"), "{told}");
+}
+
+fn uncaptured() {
+    let expected = of("reduce_sum", "below_a_group");
+    let mut ran = Ran::new(&card(), of("reduce_sum", "below_a_group")).expect("it compiles");
+    for _ in 0..4 {
+        ran.program.run().expect("it runs");
+        ran.passes(&expected).expect("it is right");
+    }
+}
+
+fn unaligned() {
+    // A line of 6 complex numbers, from the second number of its tensor on, and its transform by the f64 reference.
+    let line = |backend: &dyn Backend, begin: u32| -> Vec<f32> {
+        let numbers: Vec<f32> = (0..12).map(|i| (i as f32).sin()).collect();
+        let mut given = vec![7.0; begin as usize];
+        given.extend(&numbers);
+        let whole = Shape::new(&[begin + 12]).expect("a shape");
+        let row = Shape::new(&[1, 1, 1, 6, 2]).expect("a shape");
+        let mut graph = Graph::new("unaligned");
+        let x = graph.input("x", whole, DType::F32);
+        let part = graph.slice(x, 0, begin..begin + 12).expect("a part");
+        let part = graph.reshape(part, row).expect("a line");
+        let out = graph.transient("out", row, DType::F32);
+        let (spec, case) = case("fft", "smallest");
+        graph.pass_bytes(spec, &(case.params)(), &[Some(part), Some(out)]).expect("a pass");
+        graph.output(out).expect("an output");
+        let mut program = backend.compile(&graph).expect("it compiles");
+        program.write(x, &HostTensor::f32(whole, given).expect("numbers")).expect("it is written");
+        program.run().expect("it runs");
+        program.read(out).expect("it is read").to_f32()
+    };
+    let card = card();
+    let expected = line(&CpuBackend, 0);
+    for begin in [0, 1, 2, 3] {
+        let got = line(&card, begin);
+        let far = got.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(got.len() == 12 && far < 1e-5, "from {begin}: {got:?}, expected {expected:?}");
+    }
 }

@@ -1,6 +1,7 @@
 //! The CUDA backend's name in a build without it.
 
 use super::Backend;
+use super::device::Card;
 use super::recording::Recording;
 use crate::error::{Error, Result};
 use crate::graph::Graph;
@@ -32,6 +33,6 @@ pub fn caps() -> Option<&'static Caps> {
 }
 
 /// No card: built without the feature.
-pub fn cards() -> std::result::Result<Vec<String>, String> {
+pub fn cards() -> std::result::Result<Vec<Card>, String> {
     Err("built without the cuda feature".into())
 }

@@ -109,6 +109,30 @@ pub struct CardFacts {
     pub products: Option<&'static str>,
 }
 
+/// An NVIDIA card of this machine, before it is opened.
+#[derive(Clone, Debug)]
+pub struct Card {
+    /// What it is asked for by, `cuda:0`.
+    pub device: String,
+    /// What it is.
+    pub info: DeviceInfo,
+    /// Where it is, and what the driver says of it.
+    pub facts: Facts,
+    /// What it cannot be used for, and why; empty where all is well.
+    pub lacks: Vec<String>,
+}
+
+impl std::fmt::Display for Card {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let bus = self.facts.bus.as_deref().unwrap_or("unknown");
+        write!(f, "{}  {} · {} · PCI {bus}", self.device, self.info.name, self.info.driver)?;
+        if let Some(count) = self.facts.card.as_ref().and_then(|card| card.multiprocessors) {
+            write!(f, " · {}", counted(count, "multiprocessor", "multiprocessors"))?;
+        }
+        self.lacks.iter().try_for_each(|lack| write!(f, " · {lack}"))
+    }
+}
+
 impl Opened {
     /// What is known of the device beyond its name.
     pub fn facts(&self) -> Facts {
@@ -239,7 +263,7 @@ pub fn select(
             match backend.as_str() {
                 "cpu" => {}
                 "cuda" => match cuda::cards() {
-                    Ok(found) => cards.extend((0..found.len()).map(|i| format!("cuda:{i}"))),
+                    Ok(found) => cards.extend(found.into_iter().map(|card| card.device)),
                     Err(reason) if backends.len() == 1 => {
                         let also = "an NVIDIA card is also reached through vulkan";
                         return Err(none("cuda", format!("{reason}; {also}")));
@@ -259,7 +283,11 @@ pub fn select(
                 "all" if list.is_empty() && !cfg!(feature = "wgpu") => {
                     return Err(Error::NotBuilt { feature: "wgpu" });
                 }
-                "all" => every.clone().filter(|p| kept(p)).for_each(&mut add),
+                "all" => {
+                    // Without CUDA there is nothing more to tell: nobody has asked for it by name.
+                    let cards = cuda::cards().unwrap_or_default().into_iter().map(|card| card.device);
+                    every.clone().chain(cards).filter(|p| kept(p)).for_each(&mut add);
+                }
                 "auto" if backends.is_empty() => add(word),
                 // The best of the list, whose backend is known before it is opened.
                 "auto" => every.clone().find(|p| kept(p)).into_iter().for_each(&mut add),

@@ -171,7 +171,7 @@ pub struct Memory {
     pub transient_unshared: u64,
     /// Inputs, constants and outputs.
     pub external: u64,
-    /// Copies in uniform buffers and textures, parameters and staging.
+    /// Copies in uniform buffers and textures, parameters and staging, and what libraries work in.
     pub staging: u64,
 }
 

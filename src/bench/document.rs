@@ -109,7 +109,7 @@ impl Device {
             "index": self.facts.index,
             "timestamps": self.facts.timestamps,
             "subgroup": self.facts.subgroup,
-            "cuda": self.facts.card.as_ref().map(card),
+            "cuda": self.facts.card.as_ref().map(card_json),
             "limits": limits,
             "peaks": self.peaks.json(),
             "rows": self.rows.iter().map(|(_, row)| row.json(&self.peaks)).collect::<Vec<_>>(),
@@ -120,7 +120,7 @@ impl Device {
 }
 
 /// What CUDA says of a card, as JSON.
-fn card(card: &CardFacts) -> Value {
+pub(crate) fn card_json(card: &CardFacts) -> Value {
     let [major, minor] = card.compute_capability;
     json!({
         "compute_capability": format!("{major}.{minor}"),

@@ -5,6 +5,7 @@ mod tuned;
 
 use super::{Outcome, print_line};
 use crate::backend::cpu::CpuBackend;
+use crate::backend::device::Card;
 use crate::backend::{Backend as _, DeviceInfo};
 use serde_json::json;
 
@@ -28,6 +29,17 @@ fn fields(info: &DeviceInfo) -> serde_json::Value {
     json!({ "name": info.name, "backend": info.backend, "type": info.kind.to_string(), "driver": info.driver })
 }
 
+/// A card as JSON.
+fn card(card: &Card) -> serde_json::Value {
+    let mut json = fields(&card.info);
+    json["device"] = json!(card.device);
+    json["pci"] = json!(card.facts.pci);
+    json["bus"] = json!(card.facts.bus);
+    json["cuda"] = json!(card.facts.card.as_ref().map(crate::bench::document::card_json));
+    json["lacks"] = json!(card.lacks);
+    json
+}
+
 /// Lists the devices.
 pub(super) fn run(args: &Args) -> Outcome {
     #[cfg(feature = "wgpu")]
@@ -43,7 +55,7 @@ pub(super) fn run(args: &Args) -> Outcome {
         reference["index"] = json!("cpu");
         devices.push(reference);
         let cuda = match &cuda {
-            Ok(cards) => json!({ "cards": cards, "unavailable": null }),
+            Ok(cards) => json!({ "cards": cards.iter().map(card).collect::<Vec<_>>(), "unavailable": null }),
             Err(reason) => json!({ "cards": [], "unavailable": reason }),
         };
         let all = json!({ "devices": devices, "cuda": cuda });
@@ -57,7 +69,7 @@ pub(super) fn run(args: &Args) -> Outcome {
     }
     print_line(&format!("cpu  {}", cpu.name))?;
     match cuda {
-        Ok(cards) => cards.iter().try_for_each(|card| print_line(card)),
+        Ok(cards) => cards.iter().try_for_each(|card| print_line(&card.to_string())),
         Err(reason) => print_line(&format!("CUDA: not available ({reason})")),
     }
 }

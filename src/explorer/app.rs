@@ -575,10 +575,8 @@ fn devices() -> Vec<(String, Device)> {
         let info = adapter.get_info();
         list.push((format!("{} · {}", info.name, info.backend), Device::Named(index.to_string())));
     }
-    for (number, card) in crate::backend::cuda::cards().unwrap_or_default().iter().enumerate() {
-        let name =
-            card.split(" · ").next().unwrap_or(card).trim_start_matches(&format!("cuda:{number}")).trim();
-        list.push((format!("{name} · cuda"), Device::Named(format!("cuda:{number}"))));
+    for card in crate::backend::cuda::cards().unwrap_or_default() {
+        list.push((format!("{} · cuda", card.info.name), Device::Named(card.device)));
     }
     list.push(("CPU reference (f64)".to_string(), Device::Named("cpu".into())));
     list

@@ -1,5 +1,7 @@
 // A stand-in for cuBLAS, libcublas.so.12: batched products of f32 matrices, column by column, with operands rounded where the caller asks
 // for TF32 or BF16. Sums are f64, rounded at the end.
+//
+// WGATTN_STANDIN_GEMM_STATUS (what a product answers, if not 0).
 #include "standin.h"
 #include <cmath>
 #include <cstring>
@@ -87,6 +89,7 @@ API int cublasGemmStridedBatchedEx(Handle* handle, int op_a, int op_b, int m, in
                                    const void* beta_at, void* c, int c_type, int ldc, long long stride_c, int batch, int compute, int) {
   if (!handles.count(handle)) { return NOT_INITIALIZED; }
   if (ready()) { return EXECUTION_FAILED; }
+  if (int code = (int)number("GEMM_STATUS", 0)) { return code; }
   if (a_type != R_32F || b_type != R_32F || c_type != R_32F || handle->math != 0 ||
       (compute != COMPUTE_32F && compute != COMPUTE_TF32 && compute != COMPUTE_BF16)) {
     return NOT_SUPPORTED;
@@ -140,4 +143,15 @@ API int cublasGemmStridedBatchedEx(Handle* handle, int op_a, int op_b, int m, in
     return 0;
   });
   return code ? EXECUTION_FAILED : SUCCESS;
+}
+
+API const char* cublasGetStatusName(int code) {
+  switch (code) {
+  case NOT_INITIALIZED: return "CUBLAS_STATUS_NOT_INITIALIZED";
+  case ALLOC_FAILED: return "CUBLAS_STATUS_ALLOC_FAILED";
+  case INVALID_VALUE: return "CUBLAS_STATUS_INVALID_VALUE";
+  case EXECUTION_FAILED: return "CUBLAS_STATUS_EXECUTION_FAILED";
+  case NOT_SUPPORTED: return "CUBLAS_STATUS_NOT_SUPPORTED";
+  default: return nullptr;
+  }
 }

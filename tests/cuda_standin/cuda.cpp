@@ -6,7 +6,8 @@
 //
 // WGATTN_STANDIN_ARCHITECTURE (80), _DRIVER (12040), _MEMORY (bytes), _FAULT_AT (the launch that reads a wrong address, from 1),
 // _FOREVER (1: that stays with the process, as NVIDIA says it does), _MODULES (a folder for compiled kernels), _OLD_PTX (1: PTX is of a
-// version that the driver does not know).
+// version that the driver does not know), _FAULT_CODE (700: what that launch ends with), _INSTANTIATE (what captures cannot be made ready
+// for, if not 0).
 #include "standin.h"
 #include <condition_variable>
 #include <cstring>
@@ -45,24 +46,24 @@ enum Code {
   CAPTURE_WRONG_THREAD = 908,
 };
 
-const struct { int code; const char *name, *words; } NAMES[] = {
-  {OK, "CUDA_SUCCESS", "no error"},
-  {INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
-  {OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
-  {NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
-  {INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
-  {INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
-  {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
-  {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
-  {ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE", "the operation cannot be performed in the present state"},
-  {NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
-  {NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
-  {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
-  {CONTEXT_IS_DESTROYED, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed"},
-  {LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
-  {CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
-  {CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture"},
-  {CAPTURE_WRONG_THREAD, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", "attempt to terminate a capture from another thread"},
+const struct { int code; const char* name; } NAMES[] = {
+  {OK, "CUDA_SUCCESS"},
+  {INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE"},
+  {OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY"},
+  {NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED"},
+  {INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE"},
+  {INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE"},
+  {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT"},
+  {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE"},
+  {ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE"},
+  {NOT_FOUND, "CUDA_ERROR_NOT_FOUND"},
+  {NOT_READY, "CUDA_ERROR_NOT_READY"},
+  {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+  {CONTEXT_IS_DESTROYED, "CUDA_ERROR_CONTEXT_IS_DESTROYED"},
+  {LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED"},
+  {CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
+  {CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
+  {CAPTURE_WRONG_THREAD, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD"},
 };
 
 enum Kind { CONTEXT, STREAM, MODULE, FUNCTION, EVENT, GRAPH, EXEC, KINDS };
@@ -643,6 +644,7 @@ API int cuGraphInstantiateWithFlags(Graph** replay, Graph* handle, unsigned long
   Graph* graph = known<Graph>(handle, GRAPH, "cuGraphInstantiateWithFlags");
   if (!graph) { return INVALID_HANDLE; }
   if (flags) { return INVALID_VALUE; }
+  if (int code = (int)number("INSTANTIATE", 0)) { return code; }
   *replay = made<Graph>(EXEC, current);
   (*replay)->works = graph->works;
   return OK;
@@ -866,7 +868,7 @@ API int cuLaunchKernel(Function* handle, unsigned x, unsigned y, unsigned z, uns
   return put_on(stream, {name, [=] {
     State& all = state();
     note("launch %s blocks=%u", name.c_str(), x);
-    if (++all.launches == number("FAULT_AT", -1)) { return (int)ILLEGAL_ADDRESS; }
+    if (++all.launches == number("FAULT_AT", -1)) { return (int)number("FAULT_CODE", ILLEGAL_ADDRESS); }
     if (!function->alive) {
       mistake("%s runs after its module was unloaded", name.c_str());
       return (int)ILLEGAL_ADDRESS;
@@ -919,12 +921,6 @@ API int cuEventRecord(Event* handle, Stream* on) {
   }});
 }
 
-API int cuEventSynchronize(Event* handle) {
-  LOCKED;
-  if (int code = usable_to_wait("cuEventSynchronize")) { return code; }
-  return known<Event>(handle, EVENT, "cuEventSynchronize") ? flush_all(current) : (int)INVALID_HANDLE;
-}
-
 API int cuEventElapsedTime(float* milliseconds, Event* first, Event* second) {
   LOCKED;
   if (int code = usable()) { return code; }
@@ -951,17 +947,6 @@ API int cuGetErrorName(int code, const char** text) {
   for (auto& known : NAMES) {
     if (known.code == code) {
       *text = known.name;
-      return OK;
-    }
-  }
-  *text = nullptr;
-  return INVALID_VALUE;
-}
-
-API int cuGetErrorString(int code, const char** text) {
-  for (auto& known : NAMES) {
-    if (known.code == code) {
-      *text = known.words;
       return OK;
     }
   }

@@ -1,5 +1,7 @@
 // A stand-in for cuFFT, libcufft.so.11: many complex transforms in one dimension, as far apart as the plan says, in f64 inside and without
 // a factor in either direction.
+//
+// WGATTN_STANDIN_FFT_STATUS (what a transform answers, if not 0).
 #include "standin.h"
 #include <cmath>
 #include <complex>
@@ -123,6 +125,7 @@ API int cufftExecC2C(int handle, void* from, void* to, int direction) {
     return UNALIGNED_DATA;
   }
   if (ready()) { return EXEC_FAILED; }
+  if (int code = (int)number("FFT_STATUS", 0)) { return code; }
   note("fft length=%lld batch=%lld stride=%lld distance=%lld direction=%d", plan.length, plan.batch, plan.from_stride,
        plan.from_distance, direction);
   const int code = put(plan.stream, "fft", [=] {

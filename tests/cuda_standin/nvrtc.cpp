@@ -127,3 +127,14 @@ API int nvrtcGetProgramLog(Program* program, char* to) {
   to[program->log.size()] = 0;
   return OK;
 }
+
+API const char* nvrtcGetErrorString(int code) {
+  switch (code) {
+  case INVALID_INPUT: return "NVRTC_ERROR_INVALID_INPUT";
+  case INVALID_PROGRAM: return "NVRTC_ERROR_INVALID_PROGRAM";
+  case INVALID_OPTION: return "NVRTC_ERROR_INVALID_OPTION";
+  case COMPILATION: return "NVRTC_ERROR_COMPILATION";
+  case BUILTIN_OPERATION_FAILURE: return "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE";
+  default: return nullptr;
+  }
+}

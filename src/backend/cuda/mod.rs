@@ -11,12 +11,12 @@ mod record;
 mod word;
 
 use super::Backend;
+use super::device::Card;
 use super::recording::Recording;
 use crate::error::Result;
 use crate::graph::{Graph, Lowering};
 use crate::kernel::Caps;
 use crate::tensor::{HostTensor, Tensor};
-use crate::words::counted;
 use record::record;
 use word::Asked;
 
@@ -52,20 +52,7 @@ pub fn caps() -> Option<&'static Caps> {
     Some(&CAPS)
 }
 
-/// The cards of this machine in a few words each, `cuda:0` first; or why there are none.
-pub fn cards() -> std::result::Result<Vec<String>, String> {
-    let driver::Report { cards, lack } = driver::report();
-    let lacks = lack.as_ref().map_or_else(String::new, |lack| format!(" · cannot be used: {lack}"));
-    if cards.is_empty() {
-        return Err(lack.unwrap_or_else(|| "no card".into()));
-    }
-    let told = |(number, card): (usize, &driver::CardReport)| {
-        let parts = card.facts.card.iter().filter_map(|c| c.multiprocessors);
-        let parts: String = parts
-            .map(|count| format!(" · {}", counted(count, "multiprocessor", "multiprocessors")))
-            .collect();
-        let bus = card.facts.bus.as_deref().unwrap_or("unknown");
-        format!("cuda:{number}  {} · {} · PCI {bus}{parts}{lacks}", card.info.name, card.info.driver)
-    };
-    Ok(cards.iter().enumerate().map(told).collect())
+/// The cards of this machine, `cuda:0` first; or why there are none.
+pub fn cards() -> std::result::Result<Vec<Card>, String> {
+    driver::cards()
 }

@@ -60,8 +60,10 @@ fn is_aligned(schedule: &Schedule, step: &Step, source: &Source) -> bool {
 ///
 /// `held` names sources that kernels must take: `kernel/source`, several with commas.
 ///
-/// Errors: [`Error::Unsupported`] where no source suits, [`Error::Limit`] for more blocks than a launch may have.
+/// Errors: [`Error::Unsupported`] where no source suits, [`Error::Limit`] for more blocks than a launch may have, or a tensor whose parts lie
+/// too far apart.
 pub(crate) fn plan(schedule: &Schedule, step: &Step, held: &str) -> Result<Action> {
+    check_strides(step)?;
     let spec = step.kernel;
     let lacks = |missing: String| Error::Unsupported { device: "CUDA".into(), missing };
     let sources = match &spec.cuda {
@@ -101,20 +103,50 @@ fn launch(step: &Step, source: &'static Source) -> Result<Launch> {
     Ok(Launch { source, text, blocks })
 }
 
+/// Elements between two batch elements of a tensor, and between two heads; 0 where all share one.
+fn strides(step: &Step, port: usize) -> [u64; 2] {
+    let Some(tensor) = step.args[port] else { return [0, 0] };
+    let shape = tensor.shape();
+    let dims = shape.dims();
+    let head: u64 = dims[2..].iter().map(|d| u64::from(*d)).product();
+    [if dims[0] == 1 { 0 } else { head * u64::from(dims[1]) }, if dims[1] == 1 { 0 } else { head }]
+}
+
+/// Errors: [`Error::Limit`] where a stride is longer than the word that tells it.
+fn check_strides(step: &Step) -> Result<()> {
+    for (_, _, word) in words(step.kernel) {
+        let (port, which) = match word {
+            Word::StrideB(port) => (port, 0),
+            Word::StrideH(port) => (port, 1),
+            Word::Live(_) | Word::Dim(_) => continue,
+        };
+        let stride = strides(step, port)[which];
+        if u32::try_from(stride).is_err() {
+            return Err(Error::Limit {
+                what: format!(
+                    "{}: elements of `{}` from one {} to the next",
+                    step.kernel.name,
+                    step.kernel.ports[port].name,
+                    ["batch element", "head"][which]
+                ),
+                requested: stride,
+                allowed: u64::from(u32::MAX),
+                remedy: "use fewer tokens, or fewer heads at a time".into(),
+            });
+        }
+    }
+    Ok(())
+}
+
 /// `Params`, word by word, with one more: a struct without members has a byte all the same.
 pub(crate) fn param_words(step: &Step) -> Vec<u32> {
-    let strides = |port: usize| -> (u32, u32) {
-        let Some(tensor) = step.args[port] else { return (0, 0) };
-        let shape = tensor.shape();
-        let dims = shape.dims();
-        let inner: u32 = dims[2..].iter().product();
-        (if dims[0] == 1 { 0 } else { inner * dims[1] }, if dims[1] == 1 { 0 } else { inner })
-    };
+    // `plan` has seen that strides fit.
+    let stride = |port, which: usize| strides(step, port)[which] as u32;
     let word = |word: Word| match word {
         Word::Live(i) => bytemuck::pod_read_unaligned(&step.params[4 * i..4 * i + 4]),
         Word::Dim(name) => step.dims.size(name),
-        Word::StrideB(port) => strides(port).0,
-        Word::StrideH(port) => strides(port).1,
+        Word::StrideB(port) => stride(port, 0),
+        Word::StrideH(port) => stride(port, 1),
     };
     words(step.kernel).into_iter().map(|(_, _, w)| word(w)).chain([0]).collect()
 }

@@ -128,6 +128,11 @@ pub(super) trait Machine: Debug + Send {
         (0..repeats).try_for_each(|_| self.run(work)).map(|()| None)
     }
 
+    /// Bytes of its memory that it holds beside tensors, for what libraries work in.
+    fn held_bytes(&self) -> u64 {
+        0
+    }
+
     /// As [`Program::rounds_products`].
     fn rounds_products(&self) -> bool {
         false
@@ -270,7 +275,7 @@ impl<M: Machine> Program for CudaProgram<M> {
             transient: self.work.schedule.transient_bytes(),
             transient_unshared: self.work.schedule.transient_bytes_unshared(),
             external: self.work.schedule.external_bytes(),
-            staging: 0,
+            staging: self.machine.held_bytes(),
         }
     }
 }

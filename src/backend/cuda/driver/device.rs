@@ -1,11 +1,14 @@
 #![allow(unsafe_code, reason = "the CUDA driver is a C library")]
 //! A card: its context, its stream, its memory, and what its errors mean.
 
+use super::loader;
+use super::sys::{Answer, Driver, Refusal};
 use crate::backend::cuda::program;
 use crate::backend::device::CardFacts;
 use crate::error::{Error, Result};
-use cudarc::driver::{result, sys};
-use std::ffi::{CStr, c_void};
+use cudarc::driver::sys;
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
@@ -34,96 +37,134 @@ pub(super) fn pci_numbers(bus: &str) -> Option<String> {
     Some(format!("{}:{}", number("vendor")?, number("device")?))
 }
 
-/// All cards, in the driver's order. The driver has been initialised.
+/// A text that the driver writes into a buffer, up to the zero that it ends it with.
+fn told_by(
+    write: impl FnOnce(*mut std::ffi::c_char, c_int) -> Answer,
+) -> std::result::Result<String, Refusal> {
+    let mut bytes = [0_u8; 256];
+    write(bytes.as_mut_ptr().cast(), 256)?;
+    let text = CStr::from_bytes_until_nul(&bytes).map(CStr::to_string_lossy);
+    Ok(text.map(|text| text.trim().to_string()).unwrap_or_default())
+}
+
+/// All cards, in the driver's order.
 ///
 /// Errors: as the driver says.
-pub(super) fn cards() -> Result<Vec<Card>> {
-    let say = |e: result::DriverError| refused("CUDA", "list of cards", e);
-    let mut version = 0;
+pub(super) fn cards(cuda: &Driver) -> Result<Vec<Card>> {
+    let say = |e: Refusal| refused("CUDA", "list of cards", &e);
+    let (mut version, mut count) = (0, 0);
+    // SAFETY: each writes one integer.
+    unsafe { cuda.cuDriverGetVersion(&raw mut version).and_then(|()| cuda.cuDeviceGetCount(&raw mut count)) }
+        .map_err(say)?;
+    (0..count).map(|ordinal| card(cuda, ordinal, version).map_err(say)).collect()
+}
+
+fn card(cuda: &Driver, ordinal: c_int, version: c_int) -> std::result::Result<Card, Refusal> {
+    use sys::CUdevice_attribute as Attribute;
+    let mut device = 0;
     // SAFETY: writes one integer.
-    unsafe { sys::cuDriverGetVersion(&raw mut version) }.result().map_err(say)?;
-    let count = result::device::get_count().map_err(say)?;
-    (0..count)
-        .map(|ordinal| {
-            let device = result::device::get(ordinal).map_err(say)?;
-            let attribute = |which| {
-                // SAFETY: the device is one of the driver's.
-                unsafe { result::device::get_attribute(device, which) }.map_err(say)
-            };
-            use sys::CUdevice_attribute as Attribute;
-            let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
-            let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
-            let mut bus = [0_i8; 32];
-            // SAFETY: writes at most as many bytes as it is told, a zero included.
-            unsafe { sys::cuDeviceGetPCIBusId(bus.as_mut_ptr().cast(), 32, device) }.result().map_err(say)?;
-            // What a driver does not tell is no reason to do without the card; 0 of anything is not told.
-            let told = |which, unit: u64| {
-                attribute(which).ok().and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0).map(|n| n * unit)
-            };
-            // SAFETY: the device is one of the driver's.
-            let memory_bytes = unsafe { result::device::total_mem(device) }.ok().map(|bytes| bytes as u64);
-            let facts = CardFacts {
-                compute_capability: [major, minor].map(i32::unsigned_abs),
-                multiprocessors: told(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 1),
-                memory_bytes,
-                l2_bytes: told(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 1),
-                clock_hz: told(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1000),
-                memory_clock_hz: told(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 1000),
-                memory_bus_bits: told(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 1),
-                driver: format!("{}.{}", version / 1000, version % 1000 / 10),
-                ..CardFacts::default()
-            };
-            // SAFETY: the driver ended it with a zero.
-            let bus = unsafe { CStr::from_ptr(bus.as_ptr().cast()) }.to_string_lossy().to_lowercase();
-            Ok(Card {
-                ordinal,
-                name: result::device::get_name(device).map_err(say)?,
-                architecture: 10 * major + minor,
-                bus,
-                integrated: told(Attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED, 1).is_some(),
-                facts,
-            })
-        })
-        .collect()
+    unsafe { cuda.cuDeviceGet(&raw mut device, ordinal) }?;
+    let attribute = |which| {
+        let mut value = 0;
+        // SAFETY: writes one integer.
+        unsafe { cuda.cuDeviceGetAttribute(&raw mut value, which, device) }.map(|()| value)
+    };
+    let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+    let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+    // What a driver does not tell is no reason to do without the card; 0 of anything is not told.
+    let told = |which, unit: u64| {
+        attribute(which).ok().and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0).map(|n| n * unit)
+    };
+    let mut memory = 0;
+    // SAFETY: writes one integer.
+    let memory_told = unsafe { cuda.cuDeviceTotalMem_v2(&raw mut memory, device) };
+    let facts = CardFacts {
+        compute_capability: [major, minor].map(i32::unsigned_abs),
+        multiprocessors: told(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 1),
+        memory_bytes: memory_told.ok().map(|()| memory as u64),
+        l2_bytes: told(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 1),
+        clock_hz: told(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1000),
+        memory_clock_hz: told(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 1000),
+        memory_bus_bits: told(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 1),
+        driver: loader::told(version),
+        ..CardFacts::default()
+    };
+    // SAFETY: each writes at most as many bytes as it is told, a zero included.
+    let name = told_by(|text, length| unsafe { cuda.cuDeviceGetName(text, length, device) })?;
+    // SAFETY: as above.
+    let bus = told_by(|text, length| unsafe { cuda.cuDeviceGetPCIBusId(text, length, device) })?;
+    let integrated = told(Attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED, 1).is_some();
+    let bus = bus.to_lowercase();
+    Ok(Card { ordinal, name, architecture: 10 * major + minor, bus, integrated, facts })
 }
 
 /// An error of the driver that the device survives.
-fn refused(device: &str, context: &str, error: result::DriverError) -> Error {
-    Error::Device { device: device.into(), context: context.into(), message: format!("{error:?}") }
+fn refused(device: &str, context: &str, refusal: &Refusal) -> Error {
+    Error::Device { device: device.into(), context: context.into(), message: format!("{refusal:?}") }
 }
 
-/// Whether an error leaves its context unusable for good.
-fn ends_context(status: sys::CUresult) -> bool {
+/// Whether an error is one of these.
+fn is_among(refusal: &Refusal, list: &[sys::CUresult]) -> bool {
+    list.iter().any(|status| *status as c_int == refusal.code)
+}
+
+/// Whether an error leaves its context unusable for good, by the driver's documents.
+fn ends_context(refusal: &Refusal) -> bool {
     use sys::CUresult as Status;
-    matches!(
-        status,
-        Status::CUDA_ERROR_ILLEGAL_ADDRESS
-            | Status::CUDA_ERROR_MISALIGNED_ADDRESS
-            | Status::CUDA_ERROR_INVALID_ADDRESS_SPACE
-            | Status::CUDA_ERROR_INVALID_PC
-            | Status::CUDA_ERROR_ILLEGAL_INSTRUCTION
-            | Status::CUDA_ERROR_HARDWARE_STACK_ERROR
-            | Status::CUDA_ERROR_LAUNCH_FAILED
-            | Status::CUDA_ERROR_LAUNCH_TIMEOUT
-            | Status::CUDA_ERROR_ASSERT
-            | Status::CUDA_ERROR_ECC_UNCORRECTABLE
-            | Status::CUDA_ERROR_CONTEXT_IS_DESTROYED
-            | Status::CUDA_ERROR_DEINITIALIZED
-            | Status::CUDA_ERROR_DEVICE_UNAVAILABLE
+    is_among(
+        refusal,
+        &[
+            Status::CUDA_ERROR_DEINITIALIZED,
+            Status::CUDA_ERROR_ECC_UNCORRECTABLE,
+            Status::CUDA_ERROR_NVLINK_UNCORRECTABLE,
+            Status::CUDA_ERROR_CONTAINED,
+            Status::CUDA_ERROR_ILLEGAL_ADDRESS,
+            Status::CUDA_ERROR_LAUNCH_TIMEOUT,
+            Status::CUDA_ERROR_CONTEXT_IS_DESTROYED,
+            Status::CUDA_ERROR_ASSERT,
+            Status::CUDA_ERROR_HARDWARE_STACK_ERROR,
+            Status::CUDA_ERROR_ILLEGAL_INSTRUCTION,
+            Status::CUDA_ERROR_MISALIGNED_ADDRESS,
+            Status::CUDA_ERROR_INVALID_ADDRESS_SPACE,
+            Status::CUDA_ERROR_INVALID_PC,
+            Status::CUDA_ERROR_LAUNCH_FAILED,
+            Status::CUDA_ERROR_TENSOR_MEMORY_LEAK,
+            Status::CUDA_ERROR_EXTERNAL_DEVICE,
+        ],
     )
 }
 
 /// Whether an error says that code was made for another driver or card than loads it.
-fn is_foreign(status: sys::CUresult) -> bool {
+fn is_foreign(refusal: &Refusal) -> bool {
     use sys::CUresult as Status;
-    matches!(
-        status,
-        Status::CUDA_ERROR_INVALID_IMAGE
-            | Status::CUDA_ERROR_INVALID_PTX
-            | Status::CUDA_ERROR_UNSUPPORTED_PTX_VERSION
-            | Status::CUDA_ERROR_NO_BINARY_FOR_GPU
-            | Status::CUDA_ERROR_JIT_COMPILER_NOT_FOUND
+    is_among(
+        refusal,
+        &[
+            Status::CUDA_ERROR_INVALID_IMAGE,
+            Status::CUDA_ERROR_INVALID_PTX,
+            Status::CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
+            Status::CUDA_ERROR_NO_BINARY_FOR_GPU,
+            Status::CUDA_ERROR_JIT_COMPILER_NOT_FOUND,
+        ],
     )
+}
+
+/// Whether an error is about the call that it answers and nothing else.
+fn is_of_the_call(refusal: &Refusal) -> bool {
+    use sys::CUresult as Status;
+    is_among(
+        refusal,
+        &[
+            Status::CUDA_ERROR_INVALID_VALUE,
+            Status::CUDA_ERROR_OUT_OF_MEMORY,
+            Status::CUDA_ERROR_INVALID_HANDLE,
+            Status::CUDA_ERROR_NOT_FOUND,
+            Status::CUDA_ERROR_NOT_SUPPORTED,
+            Status::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+        ],
+    ) || is_foreign(refusal)
+        // Those of captures.
+        || (900..910).contains(&refusal.code)
 }
 
 /// How many devices were lost and are still held by somebody, and who waits for them to go: a card has one primary context, and what ended it
@@ -141,15 +182,21 @@ fn lost_are_gone() -> bool {
 }
 
 /// An opened card: its primary context with a stream of our own.
-#[derive(Debug)]
 pub(super) struct Device {
     pub(super) card: Card,
+    pub(super) cuda: &'static Driver,
     device: sys::CUdevice,
     context: sys::CUcontext,
     pub(super) stream: sys::CUstream,
     lost: AtomicBool,
     /// Whoever captures has the stream alone: what other threads put on it meanwhile would be captured too, and waiting would spoil it.
     turns: RwLock<()>,
+}
+
+impl std::fmt::Debug for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Device").field("card", &self.card).finish_non_exhaustive()
+    }
 }
 
 // SAFETY: contexts and streams may be used from any thread that has made the context current, which every use here does first.
@@ -159,40 +206,51 @@ unsafe impl Sync for Device {}
 
 impl Device {
     /// Errors: as the driver says.
-    pub(super) fn open(card: Card) -> Result<Arc<Self>> {
-        let say = |e: result::DriverError| match ends_context(e.0) {
-            // There is one context for a card, so an error that was left in it meets whoever opens the card again.
-            true => Error::Device {
-                device: card.name.clone(),
-                context: "opening".into(),
-                message: format!(
+    pub(super) fn open(cuda: &'static Driver, card: Card) -> Result<Arc<Self>> {
+        let say = |e: Refusal| {
+            let unavailable = is_among(&e, &[sys::CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE]);
+            let message = match ends_context(&e) {
+                // There is one context for a card, so an error that was left in it meets whoever opens the card again.
+                true => format!(
                     "{e:?} is left from before, and NVIDIA's driver may keep it until the program is started again"
                 ),
-            },
-            false => refused(&card.name, "opening", e),
+                false if unavailable => format!(
+                    "{e:?}: another program may have the card for itself (`nvidia-smi -q -d COMPUTE` tells), or its administrator \
+                     allows no computing on it"
+                ),
+                false => format!("{e:?}"),
+            };
+            Error::Device { device: card.name.clone(), context: "opening".into(), message }
         };
-        let device = result::device::get(card.ordinal).map_err(say)?;
-        let (context, stream) = match Self::entered(device) {
-            Err(error) if ends_context(error.0) && lost_are_gone() => Self::entered(device),
+        let mut device = 0;
+        // SAFETY: writes one integer.
+        unsafe { cuda.cuDeviceGet(&raw mut device, card.ordinal) }.map_err(say)?;
+        let (context, stream) = match Self::entered(cuda, device) {
+            Err(error) if ends_context(&error) && lost_are_gone() => Self::entered(cuda, device),
             entered => entered,
         }
         .map_err(say)?;
         let (lost, turns) = Default::default();
-        Ok(Arc::new(Self { card, device, context, stream, lost, turns }))
+        Ok(Arc::new(Self { card, cuda, device, context, stream, lost, turns }))
     }
 
     /// A card's context, retained and current, with a new stream.
     fn entered(
+        cuda: &Driver,
         device: sys::CUdevice,
-    ) -> std::result::Result<(sys::CUcontext, sys::CUstream), result::DriverError> {
-        // SAFETY: the device is one of the driver's; it is released here, or when `Self` is dropped.
-        let context = unsafe { result::primary_ctx::retain(device) }?;
+    ) -> std::result::Result<(sys::CUcontext, sys::CUstream), Refusal> {
+        let (mut context, mut stream) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // One that waits for nobody else's.
+        let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: the device is one of the driver's; its context is released here, or when `Self` is dropped.
+        unsafe { cuda.cuDevicePrimaryCtxRetain(&raw mut context, device) }?;
         // SAFETY: the context has just been retained.
-        let made = unsafe { result::ctx::set_current(context) }
-            .and_then(|()| result::stream::create(result::stream::StreamKind::NonBlocking));
-        made.map(|stream| (context, stream)).inspect_err(|_| {
+        let made = unsafe {
+            cuda.cuCtxSetCurrent(context).and_then(|()| cuda.cuStreamCreate(&raw mut stream, flags))
+        };
+        made.map(|()| (context, stream)).inspect_err(|_| {
             // SAFETY: nobody uses it; what went wrong before is what the caller hears.
-            let _ = unsafe { result::primary_ctx::release(device) };
+            let _ = unsafe { cuda.cuDevicePrimaryCtxRelease_v2(device) };
         })
     }
 
@@ -204,29 +262,31 @@ impl Device {
             return Err(self.loss("an earlier error"));
         }
         // SAFETY: the context is retained as long as `self` lives.
-        self.check("making the card current", unsafe { result::ctx::set_current(self.context) })
+        self.check("making the card current", unsafe { self.cuda.cuCtxSetCurrent(self.context) })
     }
 
     fn loss(&self, reason: &str) -> Error {
         Error::DeviceLost { device: self.card.name.clone(), reason: reason.into() }
     }
 
-    /// What a status of the driver means here: some leave the context unusable for good.
+    /// What an answer of the driver means here: some errors leave the context unusable for good, and any that is not of the call alone
+    /// does if it is still there when the stream is asked again.
     ///
     /// Errors: [`Error::DeviceLost`] for these, [`Error::Device`] for others.
-    pub(super) fn check<T>(
-        &self,
-        context: &str,
-        result: std::result::Result<T, result::DriverError>,
-    ) -> Result<T> {
-        result.map_err(|error| {
-            if ends_context(error.0) {
+    pub(super) fn check(&self, context: impl Display, answer: Answer) -> Result<()> {
+        answer.map_err(|refusal| {
+            let stays = || {
+                // SAFETY: the stream lives as long as `self`.
+                let again = unsafe { self.cuda.cuStreamSynchronize(self.stream) };
+                again.is_err_and(|again| again.code == refusal.code)
+            };
+            if ends_context(&refusal) || (!is_of_the_call(&refusal) && stays()) {
                 if !self.lost.swap(true, Ordering::AcqRel) {
                     *LOST.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
                 }
-                self.loss(&format!("{context}: {error:?}"))
+                self.loss(&format!("{context}: {refusal:?}"))
             } else {
-                refused(&self.card.name, context, error)
+                refused(&self.card.name, &context.to_string(), &refusal)
             }
         })
     }
@@ -235,7 +295,7 @@ impl Device {
     pub(super) fn library_failed(&self, context: &str, error: impl std::fmt::Debug) -> Error {
         // Not `wait`: whoever captures has the stream already, and a capture that this spoils has failed anyhow.
         // SAFETY: the stream lives as long as `self`.
-        match self.check(context, unsafe { result::stream::synchronize(self.stream) }) {
+        match self.check(context, unsafe { self.cuda.cuStreamSynchronize(self.stream) }) {
             Err(lost @ Error::DeviceLost { .. }) => lost,
             _ => self.failed(context, error),
         }
@@ -243,7 +303,7 @@ impl Device {
 
     /// A failure of a library for want of memory; it does not tell how much it wanted.
     pub(super) fn exhausted(&self, context: &str, error: impl std::fmt::Debug) -> Error {
-        let free = result::mem_get_info().map_or(0, |(free, _)| free);
+        let free = self.free();
         Error::Device {
             device: self.card.name.clone(),
             context: context.into(),
@@ -252,6 +312,14 @@ impl Device {
                  or close what else uses the card"
             ),
         }
+    }
+
+    /// Bytes of its memory that are free; 0 where the driver does not tell.
+    fn free(&self) -> u64 {
+        let (mut free, mut all) = (0, 0);
+        // SAFETY: writes two integers.
+        let asked = unsafe { self.cuda.cuMemGetInfo_v2(&raw mut free, &raw mut all) };
+        asked.map_or(0, |()| free as u64)
     }
 
     /// The stream, among others that put something on it or wait for it.
@@ -276,10 +344,10 @@ impl Device {
     /// Waits for everything on the stream.
     ///
     /// Errors: as [`Self::check`].
-    pub(super) fn wait(&self, context: &str) -> Result<()> {
+    pub(super) fn wait(&self, context: impl Display) -> Result<()> {
         let _turn = self.shared();
         // SAFETY: the stream lives as long as `self`.
-        self.check(context, unsafe { result::stream::synchronize(self.stream) })
+        self.check(context, unsafe { self.cuda.cuStreamSynchronize(self.stream) })
     }
 }
 
@@ -287,9 +355,9 @@ impl Drop for Device {
     fn drop(&mut self) {
         // SAFETY: nobody uses them any more; errors have nobody left to hear them.
         unsafe {
-            let _ = result::ctx::set_current(self.context);
-            let _ = result::stream::destroy(self.stream);
-            let _ = result::primary_ctx::release(self.device);
+            let _ = self.cuda.cuCtxSetCurrent(self.context);
+            let _ = self.cuda.cuStreamDestroy_v2(self.stream);
+            let _ = self.cuda.cuDevicePrimaryCtxRelease_v2(self.device);
         }
         if *self.lost.get_mut() {
             *LOST.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
@@ -310,16 +378,18 @@ impl Block {
     pub(super) fn new(device: &Arc<Device>, what: &str, bytes: u64) -> Result<Self> {
         device.enter()?;
         let size = usize::try_from(bytes).unwrap_or(usize::MAX);
-        // SAFETY: freed when it is dropped.
-        match unsafe { result::malloc_sync(size) } {
-            Ok(at) => Ok(Self { device: Arc::clone(device), at }),
-            Err(error) if error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => Err(Error::Limit {
-                what: format!("{what} in the memory of {}", device.card.name),
-                requested: bytes,
-                allowed: result::mem_get_info().map_or(0, |(free, _)| free as u64),
-                remedy: "use fewer tokens or heads, or close what else uses the card".into(),
-            }),
-            Err(error) => device.check(what, Err(error)),
+        let mut at = 0;
+        // SAFETY: writes one pointer; freed when it is dropped.
+        match unsafe { device.cuda.cuMemAlloc_v2(&raw mut at, size) } {
+            Err(refusal) if is_among(&refusal, &[sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY]) => {
+                Err(Error::Limit {
+                    what: format!("{what} in the memory of {}", device.card.name),
+                    requested: bytes,
+                    allowed: device.free(),
+                    remedy: "use fewer tokens or heads, or close what else uses the card".into(),
+                })
+            }
+            answer => device.check(what, answer).map(|()| Self { device: Arc::clone(device), at }),
         }
     }
 }
@@ -333,7 +403,8 @@ impl program::Block for Block {
         {
             let _turn = self.device.shared();
             // SAFETY: callers stay inside the block.
-            let cleared = unsafe { result::memset_d8_async(self.at, 0, bytes as usize, self.device.stream) };
+            let cleared =
+                unsafe { self.device.cuda.cuMemsetD8Async(self.at, 0, bytes as usize, self.device.stream) };
             self.device.check("clearing", cleared)?;
         }
         self.device.wait("clearing")
@@ -347,7 +418,10 @@ impl program::Block for Block {
         {
             let _turn = self.device.shared();
             // SAFETY: callers stay inside the block; the host's bytes live until the copy has been waited for.
-            let copied = unsafe { result::memcpy_htod_async(self.at + at, bytes, self.device.stream) };
+            let copied = unsafe {
+                let from = bytes.as_ptr().cast();
+                self.device.cuda.cuMemcpyHtoDAsync_v2(self.at + at, from, bytes.len(), self.device.stream)
+            };
             self.device.check("upload", copied)?;
         }
         self.device.wait("upload")
@@ -361,7 +435,10 @@ impl program::Block for Block {
         {
             let _turn = self.device.shared();
             // SAFETY: as for `write`.
-            let copied = unsafe { result::memcpy_dtoh_async(bytes, self.at + at, self.device.stream) };
+            let copied = unsafe {
+                let to = bytes.as_mut_ptr().cast();
+                self.device.cuda.cuMemcpyDtoHAsync_v2(to, self.at + at, bytes.len(), self.device.stream)
+            };
             self.device.check("readback", copied)?;
         }
         self.device.wait("readback")
@@ -372,7 +449,7 @@ impl Drop for Block {
     fn drop(&mut self) {
         if self.device.enter().is_ok() {
             // SAFETY: nobody uses it any more.
-            let _ = unsafe { result::free_sync(self.at) };
+            let _ = unsafe { self.device.cuda.cuMemFree_v2(self.at) };
         }
     }
 }
@@ -392,11 +469,13 @@ impl Event {
     ///
     /// Errors: as the driver says.
     pub(super) fn record(device: &Arc<Device>) -> Result<Self> {
-        let made = result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT);
-        let event = Self { device: Arc::clone(device), event: device.check("timing", made)? };
+        let mut event = std::ptr::null_mut();
+        // SAFETY: writes one pointer.
+        device.check("timing", unsafe { device.cuda.cuEventCreate(&raw mut event, 0) })?;
+        let event = Self { device: Arc::clone(device), event };
         let _turn = device.shared();
         // SAFETY: event and stream are alive.
-        device.check("timing", unsafe { result::event::record(event.event, device.stream) })?;
+        device.check("timing", unsafe { device.cuda.cuEventRecord(event.event, device.stream) })?;
         Ok(event)
     }
 
@@ -404,16 +483,18 @@ impl Event {
     ///
     /// Errors: as the driver says.
     pub(super) fn seconds_to(&self, later: &Self) -> Result<f64> {
+        let mut milliseconds = 0.0;
         // SAFETY: both are alive and were recorded on one stream.
-        let milliseconds = unsafe { result::event::elapsed(self.event, later.event) };
-        Ok(f64::from(self.device.check("timing", milliseconds)?) * 1e-3)
+        let asked =
+            unsafe { self.device.cuda.cuEventElapsedTime(&raw mut milliseconds, self.event, later.event) };
+        self.device.check("timing", asked).map(|()| f64::from(milliseconds) * 1e-3)
     }
 }
 
 impl Drop for Event {
     fn drop(&mut self) {
         // SAFETY: nobody uses it any more.
-        let _ = unsafe { result::event::destroy(self.event) };
+        let _ = unsafe { self.device.cuda.cuEventDestroy_v2(self.event) };
     }
 }
 
@@ -434,29 +515,29 @@ impl Function {
     /// Errors: as the driver says.
     pub(super) fn load(device: &Arc<Device>, name: &str, image: &[u8]) -> Result<Self> {
         device.enter()?;
+        let (cuda, mut module, mut function) = (device.cuda, std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: the image is a cubin, or PTX that ends with a zero, as NVRTC made it.
-        let module = match unsafe { result::module::load_data(image.as_ptr().cast()) } {
-            Err(error) if is_foreign(error.0) => return Err(device.failed(
-                name,
-                format_args!(
-                    "{error:?}: the driver, for CUDA {}, does not take what the NVRTC found here makes; update the driver, or install the \
-                     NVRTC of its version",
-                    device.card.facts.driver
-                ),
-            )),
-            loaded => device.check(name, loaded)?,
-        };
-        let entry = std::ffi::CString::new(name).map_err(|e| device.failed(name, e))?;
-        // SAFETY: the module has just been loaded.
-        let function = unsafe { result::module::get_function(module, entry) };
-        match function {
-            Ok(function) => Ok(Self { device: Arc::clone(device), module, function }),
-            Err(error) => {
-                // SAFETY: nobody has used it.
-                let _ = unsafe { result::module::unload(module) };
-                device.check(name, Err(error))
+        match unsafe { cuda.cuModuleLoadData(&raw mut module, image.as_ptr().cast()) } {
+            Err(refusal) if is_foreign(&refusal) => {
+                return Err(device.failed(
+                    name,
+                    format_args!(
+                        "{refusal:?}: the driver, for CUDA {}, does not take what the NVRTC found here makes; update the driver, or \
+                         install the NVRTC of its version",
+                        device.card.facts.driver
+                    ),
+                ));
             }
+            loaded => device.check(name, loaded)?,
         }
+        let entry = CString::new(name).map_err(|e| device.failed(name, e))?;
+        // SAFETY: the module has just been loaded.
+        let found = unsafe { cuda.cuModuleGetFunction(&raw mut function, module, entry.as_ptr()) };
+        if found.is_err() {
+            // SAFETY: nobody has used it.
+            let _ = unsafe { cuda.cuModuleUnload(module) };
+        }
+        device.check(name, found).map(|()| Self { device: Arc::clone(device), module, function })
     }
 
     /// Launches it on the stream: the bytes of `Params`, then a pointer per port.
@@ -468,7 +549,7 @@ impl Function {
     /// `pointers` are zero or the beginnings of tensors of the kernel's ports, on this card, in port order.
     pub(super) unsafe fn launch(
         &self,
-        context: &str,
+        context: impl Display,
         blocks: u32,
         threads: u32,
         params: &mut [u32],
@@ -479,13 +560,18 @@ impl Function {
         let mut arguments: Vec<*mut c_void> = std::iter::once(first).chain(others).collect();
         // SAFETY: the caller's promise; the driver copies the arguments before it returns.
         let launched = unsafe {
-            result::launch_kernel(
+            self.device.cuda.cuLaunchKernel(
                 self.function,
-                (blocks, 1, 1),
-                (threads, 1, 1),
+                blocks,
+                1,
+                1,
+                threads,
+                1,
+                1,
                 0,
                 self.device.stream,
-                &mut arguments,
+                arguments.as_mut_ptr(),
+                std::ptr::null_mut(),
             )
         };
         self.device.check(context, launched)
@@ -496,7 +582,7 @@ impl Drop for Function {
     fn drop(&mut self) {
         if self.device.enter().is_ok() {
             // SAFETY: nobody uses it any more.
-            let _ = unsafe { result::module::unload(self.module) };
+            let _ = unsafe { self.device.cuda.cuModuleUnload(self.module) };
         }
     }
 }
@@ -518,40 +604,33 @@ impl Replay {
     /// Errors: those of `record`, and as the driver says.
     pub(super) fn capture(device: &Arc<Device>, record: impl FnOnce() -> Result<()>) -> Result<Self> {
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        let (cuda, mut graph, mut ready) = (device.cuda, std::ptr::null_mut(), std::ptr::null_mut());
         let turn = device.alone();
         // SAFETY: the stream lives as long as the device.
-        device.check("capture", unsafe { result::stream::begin_capture(device.stream, mode) })?;
+        device.check("capture", unsafe { cuda.cuStreamBeginCapture_v2(device.stream, mode) })?;
         let recorded = record();
         // The capture must end whatever came of it, or the stream stays unusable.
         // SAFETY: it has begun above.
-        let graph = unsafe { result::stream::end_capture(device.stream) };
+        let ended = unsafe { cuda.cuStreamEndCapture(device.stream, &raw mut graph) };
         drop(turn);
-        if let Err(error) = recorded {
-            if let Ok(graph) = graph {
-                // SAFETY: nobody uses what was captured until then.
-                let _ = unsafe { result::graph::destroy(graph) };
-            }
-            return Err(error);
+        let made = recorded.and_then(|()| device.check("capture", ended)).and_then(|()| {
+            // SAFETY: the graph has just been made.
+            device.check("capture", unsafe { cuda.cuGraphInstantiateWithFlags(&raw mut ready, graph, 0) })
+        });
+        if made.is_err() && !graph.is_null() {
+            // SAFETY: nobody uses what was captured until then.
+            let _ = unsafe { cuda.cuGraphDestroy(graph) };
         }
-        let graph = device.check("capture", graph)?;
-        // SAFETY: the graph has just been made.
-        match unsafe { result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0)) } {
-            Ok(ready) => Ok(Self { device: Arc::clone(device), graph, ready }),
-            Err(error) => {
-                // SAFETY: nobody uses it.
-                let _ = unsafe { result::graph::destroy(graph) };
-                device.check("capture", Err(error))
-            }
-        }
+        made.map(|()| Self { device: Arc::clone(device), graph, ready })
     }
 
     /// Plays it.
     ///
     /// Errors: as [`Device::check`].
-    pub(super) fn play(&self) -> Result<()> {
+    pub(super) fn play(&self, what: impl Display) -> Result<()> {
         let _turn = self.device.shared();
         // SAFETY: graph and stream are alive.
-        self.device.check("replay", unsafe { result::graph::launch(self.ready, self.device.stream) })
+        self.device.check(what, unsafe { self.device.cuda.cuGraphLaunch(self.ready, self.device.stream) })
     }
 }
 
@@ -560,8 +639,8 @@ impl Drop for Replay {
         if self.device.enter().is_ok() {
             // SAFETY: nobody uses them any more.
             unsafe {
-                let _ = result::graph::exec_destroy(self.ready);
-                let _ = result::graph::destroy(self.graph);
+                let _ = self.device.cuda.cuGraphExecDestroy(self.ready);
+                let _ = self.device.cuda.cuGraphDestroy(self.graph);
             }
         }
     }

@@ -1,222 +1,208 @@
-#![allow(unsafe_code, reason = "libraries of the system are opened and asked for their functions")]
-//! Which of NVIDIA's libraries this machine has, found out before any of them is called: a missing library, or one without a function
-//! that we need, is an answer here and never a panic.
+#![allow(unsafe_code, reason = "libraries of the system are opened and asked for their versions")]
+//! Which of NVIDIA's libraries this machine has: a missing library, a broken one, one without a function that we need or for another
+//! driver is an answer here and never a panic.
 
-use cudarc::{cublas, cufft, driver, nvrtc};
+use super::sys::{Answer, Cublas, Cufft, Driver, Functions, Nvrtc};
+use cudarc::cublas::sys::libraryPropertyType as Part;
+use cudarc::cufft::sys::libraryPropertyType as CufftPart;
 use libloading::Library;
 use std::ffi::c_int;
+use std::sync::OnceLock;
 
 /// The oldest driver: the functions and the machine code of CUDA 12.
 const OLDEST_DRIVER: i32 = 12_000;
 
-/// A library with the functions that we call.
-struct Needs {
+/// A library, by what people call it and what its file is called on this system.
+struct Wanted {
     name: &'static str,
+    /// Names of the file with the CUDA that each is of, newest first. Only names with a number: those without are for linking, and may be
+    /// stubs.
+    files: &'static [(&'static str, c_int)],
     remedy: &'static str,
-    symbols: &'static [&'static str],
-    is_present: unsafe fn() -> bool,
-    open: unsafe fn() -> &'static Library,
 }
 
-const DRIVER: Needs = Needs {
+/// One list for Windows, one for all else.
+const fn files(
+    windows: &'static [(&'static str, c_int)],
+    others: &'static [(&'static str, c_int)],
+) -> &'static [(&'static str, c_int)] {
+    if cfg!(windows) { windows } else { others }
+}
+
+const DRIVER: Wanted = Wanted {
     name: "the CUDA driver (libcuda.so.1 or nvcuda.dll)",
+    files: files(&[("nvcuda.dll", 0)], &[("libcuda.so.1", 0)]),
     remedy: "install NVIDIA's driver, version 525 or newer",
-    symbols: &[
-        "cuInit",
-        "cuDriverGetVersion",
-        "cuDeviceGet",
-        "cuDeviceGetCount",
-        "cuDeviceGetName",
-        "cuDeviceGetAttribute",
-        "cuDeviceGetPCIBusId",
-        "cuDeviceTotalMem_v2",
-        "cuDevicePrimaryCtxRetain",
-        "cuDevicePrimaryCtxRelease_v2",
-        "cuCtxSetCurrent",
-        "cuStreamCreate",
-        "cuStreamSynchronize",
-        "cuStreamDestroy_v2",
-        "cuStreamBeginCapture_v2",
-        "cuStreamEndCapture",
-        "cuGraphInstantiateWithFlags",
-        "cuGraphLaunch",
-        "cuGraphDestroy",
-        "cuGraphExecDestroy",
-        "cuMemAlloc_v2",
-        "cuMemFree_v2",
-        "cuMemGetInfo_v2",
-        "cuMemcpyHtoDAsync_v2",
-        "cuMemcpyDtoHAsync_v2",
-        "cuMemcpy2DAsync_v2",
-        "cuMemsetD8Async",
-        "cuModuleLoadData",
-        "cuModuleGetFunction",
-        "cuModuleUnload",
-        "cuLaunchKernel",
-        "cuEventCreate",
-        "cuEventRecord",
-        "cuEventSynchronize",
-        "cuEventElapsedTime",
-        "cuEventDestroy_v2",
-        "cuGetErrorName",
-        "cuGetErrorString",
-    ],
-    is_present: driver::sys::is_culib_present,
-    open: driver::sys::culib,
 };
 
-const NVRTC: Needs = Needs {
+const NVRTC: Wanted = Wanted {
     name: "NVRTC (libnvrtc.so.12 or nvrtc64_120_0.dll)",
+    files: files(
+        &[("nvrtc64_130_0.dll", 13), ("nvrtc64_120_0.dll", 12)],
+        &[("libnvrtc.so.13", 13), ("libnvrtc.so.12", 12)],
+    ),
     remedy: "install the CUDA toolkit's NVRTC, or put its folder on the library path",
-    symbols: &[
-        "nvrtcVersion",
-        "nvrtcGetNumSupportedArchs",
-        "nvrtcGetSupportedArchs",
-        "nvrtcCreateProgram",
-        "nvrtcCompileProgram",
-        "nvrtcDestroyProgram",
-        "nvrtcGetCUBINSize",
-        "nvrtcGetCUBIN",
-        "nvrtcGetPTXSize",
-        "nvrtcGetPTX",
-        "nvrtcGetProgramLogSize",
-        "nvrtcGetProgramLog",
-    ],
-    is_present: nvrtc::sys::is_culib_present,
-    open: nvrtc::sys::culib,
 };
 
-const CUBLAS: Needs = Needs {
+const CUBLAS: Wanted = Wanted {
     name: "cuBLAS (libcublas.so.12 or cublas64_12.dll)",
+    files: files(
+        &[("cublas64_13.dll", 13), ("cublas64_12.dll", 12)],
+        &[("libcublas.so.13", 13), ("libcublas.so.12", 12)],
+    ),
     remedy: "install the CUDA toolkit's cuBLAS, or put its folder on the library path",
-    symbols: &[
-        "cublasGetProperty",
-        "cublasCreate_v2",
-        "cublasDestroy_v2",
-        "cublasSetStream_v2",
-        "cublasSetWorkspace_v2",
-        "cublasSetMathMode",
-        "cublasGemmStridedBatchedEx",
-    ],
-    is_present: cublas::sys::is_culib_present,
-    open: cublas::sys::culib,
 };
 
-const CUFFT: Needs = Needs {
+const CUFFT: Wanted = Wanted {
     name: "cuFFT (libcufft.so.11 or cufft64_11.dll)",
+    files: files(
+        &[("cufft64_12.dll", 13), ("cufft64_11.dll", 12)],
+        &[("libcufft.so.12", 13), ("libcufft.so.11", 12)],
+    ),
     remedy: "install the CUDA toolkit's cuFFT, or put its folder on the library path",
-    symbols: &[
-        "cufftGetProperty",
-        "cufftCreate",
-        "cufftMakePlanMany",
-        "cufftSetStream",
-        "cufftExecC2C",
-        "cufftDestroy",
-    ],
-    is_present: cufft::sys::is_culib_present,
-    open: cufft::sys::culib,
 };
 
-impl Needs {
-    /// Why it cannot be used, if it cannot.
-    fn lack(&self) -> Option<String> {
-        // SAFETY: opening NVIDIA's libraries runs nothing but their own initialisers.
-        if !unsafe { (self.is_present)() } {
-            return Some(format!("{} is not on this machine; {}", self.name, self.remedy));
+impl Wanted {
+    /// Opens the newest that the driver takes; where there is no driver, the newest.
+    ///
+    /// Errors: why it cannot be used, with what to do.
+    fn open<F: Functions>(&self) -> Result<F, String> {
+        let (name, remedy) = (self.name, self.remedy);
+        let takes = DRIVER_VERSION.get().map_or(c_int::MAX, |version| version / 1000);
+        let mut broken = None;
+        // Those that are too new are opened only to tell that they are there.
+        let (fit, newer): (Vec<_>, Vec<_>) = self.files.iter().copied().partition(|(_, cuda)| *cuda <= takes);
+        for (file, cuda) in fit.into_iter().chain(newer) {
+            // SAFETY: opening NVIDIA's libraries runs nothing but their own initialisers.
+            match unsafe { Library::new(file) } {
+                Err(error) => broken = broken.or_else(|| reason(file, &error)),
+                Ok(_) if cuda > takes => {
+                    broken = broken.or_else(|| {
+                        Some(format!(
+                            "found here is for CUDA {cuda}, and the driver for CUDA {takes}: update the driver, or install that of CUDA {takes}"
+                        ))
+                    });
+                }
+                // It stays open as long as the program runs.
+                Ok(library) => return self.functions(Box::leak(Box::new(library))),
+            }
         }
-        // SAFETY: it is present, so opening it does not end in a panic.
-        let library = unsafe { (self.open)() };
-        // SAFETY: only whether the function is there is asked; nothing is called.
-        let has = |symbol: &&str| unsafe { library.get::<unsafe extern "C" fn()>(symbol.as_bytes()) }.is_ok();
-        let missing: Vec<&str> = self.symbols.iter().copied().filter(|symbol| !has(symbol)).collect();
-        let (first, others) = missing.split_first()?;
-        let others = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
-        let kind = if missing.len() == self.symbols.len() { "a stub without functions" } else { "too old" };
-        Some(format!("{} is {kind}: it lacks `{first}`{others}; {}", self.name, self.remedy))
+        Err(match broken {
+            Some(reason) => format!("{name} {reason}"),
+            None => format!("{name} is not on this machine; {remedy}"),
+        })
+    }
+
+    /// Finds its functions.
+    fn functions<F: Functions>(&self, library: &'static Library) -> Result<F, String> {
+        // SAFETY: the library is the one of that name, and is never closed.
+        unsafe { F::of(library) }.map_err(|missing| {
+            let first = missing.first().copied().unwrap_or_default();
+            let others = match missing.len() {
+                0 | 1 => String::new(),
+                count => format!(" and {} more", count - 1),
+            };
+            let kind = if missing.len() == F::NAMES.len() { "a stub without functions" } else { "too old" };
+            format!("{} is {kind}: it lacks `{first}`{others}; {}", self.name, self.remedy)
+        })
     }
 }
 
-/// Why the driver cannot be used; `None` once it has been initialised.
-pub(super) fn driver_lack() -> Option<String> {
-    if let Some(reason) = DRIVER.lack() {
-        return Some(reason);
+/// Why a file that is there cannot be opened; `None` where it is not there.
+fn reason(file: &str, error: &libloading::Error) -> Option<String> {
+    let mut told = error.to_string();
+    // The system's own words come below libloading's.
+    let mut source = std::error::Error::source(error);
+    while let Some(error) = source {
+        told = error.to_string();
+        source = error.source();
     }
-    if let Err(error) = driver::result::init() {
-        return Some(format!(
-            "{} does not start: {error:?}; is there an NVIDIA card, and may this user use it?",
-            DRIVER.name
-        ));
-    }
+    let is_absent = match cfg!(windows) {
+        true => told.contains("126"),
+        // Of a library that another one needs it says the same, with the name of that one.
+        false => told.starts_with(&format!("{file}: ")) && told.contains("No such file"),
+    };
+    (!is_absent).then(|| format!("cannot be opened: {told}; reinstall it with what it needs, or take that file off the library path"))
+}
+
+/// The driver's version, once it has been asked: 12040 for CUDA 12.4.
+static DRIVER_VERSION: OnceLock<c_int> = OnceLock::new();
+
+/// The driver, which has been initialised.
+///
+/// Errors: why it cannot be used.
+pub(super) fn driver() -> Result<&'static Driver, String> {
+    static OPENED: OnceLock<Result<Driver, String>> = OnceLock::new();
+    let driver = OPENED.get_or_init(|| DRIVER.open()).as_ref().map_err(String::clone)?;
+    let (name, remedy) = (DRIVER.name, DRIVER.remedy);
+    // SAFETY: it may be called as often as one likes.
+    unsafe { driver.cuInit(0) }.map_err(|refusal| {
+        format!("{name} does not start: {refusal:?}; is there an NVIDIA card, and may this user use it?")
+    })?;
     let mut version = 0;
-    // SAFETY: the function is there, and writes one integer.
-    let asked = unsafe { driver::sys::cuDriverGetVersion(&raw mut version) }.result();
-    match asked {
-        Err(error) => Some(format!("{} does not tell its version: {error:?}", DRIVER.name)),
-        Ok(()) if version < OLDEST_DRIVER => Some(format!(
-            "{} is for CUDA {}.{}, and 12.0 is needed; {}",
-            DRIVER.name,
-            version / 1000,
-            version % 1000 / 10,
-            DRIVER.remedy
-        )),
-        Ok(()) => None,
+    // SAFETY: writes one integer.
+    unsafe { driver.cuDriverGetVersion(&raw mut version) }
+        .map_err(|refusal| format!("{name} does not tell its version: {refusal:?}"))?;
+    if version < OLDEST_DRIVER {
+        return Err(format!("{name} is for CUDA {}, and 12.0 is needed; {remedy}", told(version)));
     }
+    DRIVER_VERSION.get_or_init(|| version);
+    Ok(driver)
 }
 
-/// Why sources cannot be compiled, if they cannot.
-pub(super) fn nvrtc_lack() -> Option<String> {
-    NVRTC.lack()
+/// `12.4` for 12040.
+pub(super) fn told(version: c_int) -> String {
+    format!("{}.{}", version / 1000, version % 1000 / 10)
 }
 
-/// Why there are no matrix products, if there are none.
-pub(super) fn cublas_lack() -> Option<String> {
-    CUBLAS.lack()
+/// The compiler.
+///
+/// Errors: why it cannot be used.
+pub(super) fn nvrtc() -> Result<&'static Nvrtc, String> {
+    static OPENED: OnceLock<Result<Nvrtc, String>> = OnceLock::new();
+    OPENED.get_or_init(|| NVRTC.open()).as_ref().map_err(String::clone)
 }
 
-/// Why there are no transforms, if there are none.
-pub(super) fn cufft_lack() -> Option<String> {
-    CUFFT.lack()
+/// Matrix products.
+///
+/// Errors: why there are none.
+pub(super) fn cublas() -> Result<&'static Cublas, String> {
+    static OPENED: OnceLock<Result<Cublas, String>> = OnceLock::new();
+    OPENED.get_or_init(|| CUBLAS.open()).as_ref().map_err(String::clone)
+}
+
+/// Transforms.
+///
+/// Errors: why there are none.
+pub(super) fn cufft() -> Result<&'static Cufft, String> {
+    static OPENED: OnceLock<Result<Cufft, String>> = OnceLock::new();
+    OPENED.get_or_init(|| CUFFT.open()).as_ref().map_err(String::clone)
 }
 
 /// The version of cuBLAS, `12.9.1`; `None` where it cannot be used.
 pub(super) fn cublas_version() -> Option<String> {
-    use cublas::sys::{cublasGetProperty, libraryPropertyType_t};
-    if CUBLAS.lack().is_some() {
-        return None;
-    }
-    // SAFETY: the function is there, and writes one integer.
-    version(
-        |part: libraryPropertyType_t, n| unsafe { cublasGetProperty(part, n) }.result().is_ok(),
-        [
-            libraryPropertyType_t::MAJOR_VERSION,
-            libraryPropertyType_t::MINOR_VERSION,
-            libraryPropertyType_t::PATCH_LEVEL,
-        ],
-    )
+    let library = cublas().ok()?;
+    version([Part::MAJOR_VERSION, Part::MINOR_VERSION, Part::PATCH_LEVEL], |part, number| {
+        // SAFETY: writes one integer.
+        unsafe { library.cublasGetProperty(part, number) }
+    })
 }
 
 /// The version of cuFFT, `11.4.1`; `None` where it cannot be used.
 pub(super) fn cufft_version() -> Option<String> {
-    use cufft::sys::{cufftGetProperty, libraryPropertyType_t};
-    if CUFFT.lack().is_some() {
-        return None;
-    }
-    // SAFETY: the function is there, and writes one integer.
-    version(
-        |part: libraryPropertyType_t, n| unsafe { cufftGetProperty(part, n) }.result().is_ok(),
-        [
-            libraryPropertyType_t::MAJOR_VERSION,
-            libraryPropertyType_t::MINOR_VERSION,
-            libraryPropertyType_t::PATCH_LEVEL,
-        ],
-    )
+    let library = cufft().ok()?;
+    let parts = [CufftPart::MAJOR_VERSION, CufftPart::MINOR_VERSION, CufftPart::PATCH_LEVEL];
+    version(parts, |part, number| {
+        // SAFETY: writes one integer.
+        unsafe { library.cufftGetProperty(part, number) }
+    })
 }
 
 /// The parts of a version with points between them, where `ask` tells all of them.
-fn version<P>(ask: impl Fn(P, *mut c_int) -> bool, parts: [P; 3]) -> Option<String> {
+fn version<P>(parts: [P; 3], ask: impl Fn(P, *mut c_int) -> Answer) -> Option<String> {
     let number = |part| {
         let mut number = 0;
-        ask(part, &raw mut number).then(|| number.to_string())
+        ask(part, &raw mut number).ok().map(|()| number.to_string())
     };
     Some(parts.into_iter().map(number).collect::<Option<Vec<_>>>()?.join("."))
 }

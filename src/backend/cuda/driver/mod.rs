@@ -5,16 +5,18 @@ mod library;
 mod loader;
 pub mod nvrtc;
 mod stream;
+mod sys;
 
 use super::program::{CudaProgram, Memory, Work};
 use super::{Action, CAPS, Precision, plan};
-use crate::backend::device::{CardFacts, Facts};
+use crate::backend::device::{Card as ListedCard, CardFacts, Facts};
 use crate::backend::{Backend, DeviceInfo, DeviceKind, Program};
 use crate::error::{Error, Result};
-use crate::graph::{Graph, Lowering, Step};
+use crate::graph::{Graph, Lowering, Schedule, Step};
 use crate::words::counted;
 use device::{Block, Card, Device, Function};
 use library::{Blas, Prepared};
+use rayon::prelude::*;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use stream::{Ready, Stream};
@@ -25,42 +27,49 @@ const OLDEST: i32 = 75;
 /// Kernels that the programs of a card share, by their texts.
 type Functions = Mutex<HashMap<String, Arc<Function>>>;
 
-/// What this machine has of CUDA.
-#[derive(Clone, Debug)]
-pub struct Report {
-    /// Cards in the driver's order.
-    pub cards: Vec<CardReport>,
-    /// Why there are none, or what the cards lack; `None` where all is well.
-    pub lack: Option<String>,
+/// The cards of this machine in the driver's order, or why there are none. Nothing here panics, whatever libraries there are.
+pub(super) fn cards() -> std::result::Result<Vec<ListedCard>, String> {
+    let cards = device::cards(loader::driver()?).map_err(|error| error.to_string())?;
+    if cards.is_empty() {
+        return Err("the driver knows of no card".into());
+    }
+    let nothing = match nvrtc::Compiler::open() {
+        Err(error) => Some(error.to_string()),
+        Ok(compiler) => compiler.lack(),
+    };
+    let unusable = |reason: String| format!("cannot be used: {reason}");
+    let lacks: Vec<String> = [
+        overridden(Precision::F32).or(nothing).map(unusable),
+        loader::cublas().err().map(|lack| format!("without products of matrices: {lack}")),
+        loader::cufft().err().map(|lack| format!("without transforms: {lack}")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let told = |card: &Card| ListedCard {
+        device: format!("cuda:{}", card.ordinal),
+        info: info(card),
+        facts: facts(card),
+        lacks: too_old(card).map(unusable).into_iter().chain(lacks.clone()).collect(),
+    };
+    Ok(cards.iter().map(told).collect())
 }
 
-/// A card as `wgattn devices` tells of it.
-#[derive(Clone, Debug)]
-pub struct CardReport {
-    /// What it is.
-    pub info: DeviceInfo,
-    /// Where it is, and what the driver says of it.
-    pub facts: Facts,
+/// Why the environment does not let products be computed in a precision, if it does not.
+fn overridden(precision: Precision) -> Option<String> {
+    precision.overridden(std::env::var("NVIDIA_TF32_OVERRIDE").ok().as_deref())
 }
 
-/// What this machine has of CUDA. Nothing here panics, whatever libraries it has or lacks.
-pub fn report() -> Report {
-    if let Some(lack) = loader::driver_lack() {
-        return Report { cards: Vec::new(), lack: Some(lack) };
-    }
-    match device::cards() {
-        Err(error) => Report { cards: Vec::new(), lack: Some(error.to_string()) },
-        Ok(cards) if cards.is_empty() => {
-            Report { cards: Vec::new(), lack: Some("the driver knows of no card".into()) }
-        }
-        Ok(cards) => {
-            let lack =
-                [loader::nvrtc_lack(), loader::cublas_lack(), loader::cufft_lack()].into_iter().flatten();
-            let lack = lack.collect::<Vec<_>>().join("; ");
-            let told = cards.iter().map(|card| CardReport { info: info(card), facts: facts(card) });
-            Report { cards: told.collect(), lack: Some(lack).filter(|text| !text.is_empty()) }
-        }
-    }
+/// Why a card is older than the sources are for, if it is.
+fn too_old(card: &Card) -> Option<String> {
+    (card.architecture < OLDEST).then(|| {
+        format!(
+            "{} has compute capability {}.{}, and 7.5 is needed; it is reached through vulkan",
+            card.name,
+            card.architecture / 10,
+            card.architecture % 10
+        )
+    })
 }
 
 fn info(card: &Card) -> DeviceInfo {
@@ -104,25 +113,18 @@ impl CudaBackend {
             asked: format!("cuda:{ordinal}{}", precision.suffix()),
             reason,
         };
-        if let Some(reason) = precision.overridden(std::env::var("NVIDIA_TF32_OVERRIDE").ok().as_deref()) {
+        if let Some(reason) = overridden(precision) {
             return Err(none(reason));
         }
-        if let Some(lack) = loader::driver_lack() {
-            return Err(none(lack));
-        }
-        let cards = device::cards()?;
+        let cuda = loader::driver().map_err(none)?;
+        let cards = device::cards(cuda)?;
         let count = cards.len();
         let card = cards.into_iter().nth(ordinal).ok_or_else(|| {
             let cards = counted(count, "card", "cards");
             none(format!("the driver knows of {cards}, numbered from 0; see `wgattn devices`"))
         })?;
-        if card.architecture < OLDEST {
-            return Err(none(format!(
-                "{} has compute capability {}.{}, and 7.5 is needed; it is reached through vulkan",
-                card.name,
-                card.architecture / 10,
-                card.architecture % 10
-            )));
+        if let Some(reason) = too_old(&card) {
+            return Err(none(reason));
         }
         if card.architecture < precision.oldest() {
             return Err(none(format!(
@@ -133,7 +135,7 @@ impl CudaBackend {
             )));
         }
         let compiler = nvrtc::Compiler::open().map_err(|e| none(e.to_string()))?;
-        let device = Device::open(card)?;
+        let device = Device::open(cuda, card)?;
         let (functions, blas) = Default::default();
         Ok(Self { device, compiler, functions, precision, blas, held: String::new() })
     }
@@ -149,19 +151,19 @@ impl CudaBackend {
 
     fn function(&self, step: &Step, action: &Action) -> Result<Arc<Function>> {
         let launch = action.launch();
-        let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(function) = functions.get(&launch.text) {
+        let kept = || self.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(function) = kept().get(&launch.text) {
             return Ok(Arc::clone(function));
         }
+        // Others may go on meanwhile; who compiles the same takes what was there first.
         let name = step.kernel.name;
         let code =
             self.compiler.compile_cached(name, launch.source, &launch.text, self.device.card.architecture)?;
         let function = Arc::new(Function::load(&self.device, name, &code.image)?);
-        functions.insert(launch.text.clone(), Arc::clone(&function));
-        Ok(function)
+        Ok(Arc::clone(kept().entry(launch.text.clone()).or_insert(function)))
     }
 
-    fn ready(&self, step: &Step, action: &Action) -> Result<Ready> {
+    fn ready(&self, schedule: &Schedule, step: &Step, action: &Action) -> Result<Ready> {
         let function = self.function(step, action)?;
         let library = match action {
             Action::Launch(_) => Prepared::Nothing,
@@ -169,7 +171,7 @@ impl CudaBackend {
                 if *library == crate::kernel::Library::Gemm {
                     self.blas()?;
                 }
-                Prepared::of(&self.device, step, *library)?
+                Prepared::of(&self.device, schedule, step, *library)?
             }
         };
         Ok(Ready { function, library })
@@ -201,11 +203,17 @@ impl Backend for CudaBackend {
             .iter()
             .map(|step| plan(&schedule, step, &self.held))
             .collect::<Result<Vec<_>>>()?;
+        // Each new text takes the compiler a tenth of a second, on a processor of its own.
+        schedule
+            .steps
+            .par_iter()
+            .zip(&actions)
+            .try_for_each(|(step, action)| self.function(step, action).map(drop))?;
         let steps = schedule
             .steps
             .iter()
             .zip(&actions)
-            .map(|(step, action)| self.ready(step, action))
+            .map(|(step, action)| self.ready(&schedule, step, action))
             .collect::<Result<Vec<_>>>()?;
         let memory = Memory::of(&schedule, |what, bytes| Block::new(&self.device, what, bytes.max(4)))?;
         let machine = Stream::new(self.clone(), steps);

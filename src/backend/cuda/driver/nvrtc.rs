@@ -2,10 +2,11 @@
 //! From text to machine code: NVRTC, and what it has compiled before, on disk.
 
 use super::loader;
+use super::sys::{Nvrtc, Refusal};
 use crate::error::{Error, Result};
 use crate::kernel::cuda::{Source, origin};
 use crate::words::told;
-use cudarc::nvrtc::{result, sys};
+use cudarc::nvrtc::sys;
 use std::ffi::{CString, c_char};
 use std::path::PathBuf;
 use std::sync::Once;
@@ -20,28 +21,115 @@ pub struct Code {
 }
 
 /// NVRTC, if it is there.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Compiler {
+    nvrtc: &'static Nvrtc,
     version: (i32, i32),
+}
+
+impl std::fmt::Debug for Compiler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "NVRTC {}", self.version())
+    }
+}
+
+/// A program of NVRTC's.
+struct Unit {
+    nvrtc: &'static Nvrtc,
+    program: sys::nvrtcProgram,
+}
+
+impl Unit {
+    /// Of a text, by a name for the compiler's report.
+    fn new(nvrtc: &'static Nvrtc, text: &CString, name: &CString) -> std::result::Result<Self, Refusal> {
+        let (mut program, none) = (std::ptr::null_mut(), std::ptr::null());
+        // SAFETY: text and name end with zeros and are copied; there are no headers.
+        unsafe { nvrtc.nvrtcCreateProgram(&raw mut program, text.as_ptr(), name.as_ptr(), 0, none, none) }?;
+        Ok(Self { nvrtc, program })
+    }
+
+    fn compile(&self, options: &[CString]) -> std::result::Result<(), Refusal> {
+        let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
+        let count = i32::try_from(pointers.len()).unwrap_or(i32::MAX);
+        // SAFETY: the program is alive, and so are the options while it is compiled.
+        unsafe { self.nvrtc.nvrtcCompileProgram(self.program, count, pointers.as_ptr()) }
+    }
+
+    /// What the compiler has to say; empty where that is not to be had.
+    fn log(&self) -> String {
+        let (nvrtc, program) = (self.nvrtc, self.program);
+        // SAFETY: the program is alive.
+        let bytes = written(
+            |size| unsafe { nvrtc.nvrtcGetProgramLogSize(program, size) },
+            |to| unsafe { nvrtc.nvrtcGetProgramLog(program, to) },
+        );
+        let bytes = bytes.unwrap_or_default();
+        String::from_utf8_lossy(bytes.split(|b| *b == 0).next().unwrap_or_default()).into_owned()
+    }
+
+    /// The machine code, or for a card that the compiler does not know, PTX with the zero at its end.
+    fn image(&self, native: bool) -> std::result::Result<Vec<u8>, Refusal> {
+        let (nvrtc, program) = (self.nvrtc, self.program);
+        // SAFETY: the program is alive, and has been compiled.
+        match native {
+            true => written(
+                |size| unsafe { nvrtc.nvrtcGetCUBINSize(program, size) },
+                |to| unsafe { nvrtc.nvrtcGetCUBIN(program, to) },
+            ),
+            false => written(
+                |size| unsafe { nvrtc.nvrtcGetPTXSize(program, size) },
+                |to| unsafe { nvrtc.nvrtcGetPTX(program, to) },
+            ),
+        }
+    }
+}
+
+impl Drop for Unit {
+    fn drop(&mut self) {
+        // SAFETY: nobody uses it any more.
+        let _ = unsafe { self.nvrtc.nvrtcDestroyProgram(&raw mut self.program) };
+    }
+}
+
+/// Bytes that NVRTC writes, once it has told how many there are.
+fn written(
+    size: impl FnOnce(*mut usize) -> std::result::Result<(), Refusal>,
+    write: impl FnOnce(*mut c_char) -> std::result::Result<(), Refusal>,
+) -> std::result::Result<Vec<u8>, Refusal> {
+    let mut count = 0;
+    size(&raw mut count)?;
+    let mut bytes = vec![0_u8; count];
+    write(bytes.as_mut_ptr().cast())?;
+    Ok(bytes)
 }
 
 impl Compiler {
     /// Errors: [`Error::Unsupported`] with what is missing.
     pub fn open() -> Result<Self> {
-        if let Some(missing) = loader::nvrtc_lack() {
-            return Err(Error::Unsupported { device: "CUDA".into(), missing });
-        }
+        let unsupported = |missing| Error::Unsupported { device: "CUDA".into(), missing };
+        let nvrtc = loader::nvrtc().map_err(unsupported)?;
         let mut version = (0, 0);
-        // SAFETY: the loader has found the function; it writes two integers.
-        unsafe { sys::nvrtcVersion(&raw mut version.0, &raw mut version.1) }
-            .result()
+        // SAFETY: writes two integers.
+        unsafe { nvrtc.nvrtcVersion(&raw mut version.0, &raw mut version.1) }
             .map_err(|e| failed("NVRTC", e))?;
-        Ok(Self { version })
+        Ok(Self { nvrtc, version })
     }
 
     /// `12.9`.
     pub fn version(self) -> String {
         format!("{}.{}", self.version.0, self.version.1)
+    }
+
+    /// Why it compiles nothing at all, such as for want of a library of its own; `None` where it does.
+    pub(super) fn lack(self) -> Option<String> {
+        let text = CString::new("extern \"C\" __global__ void nothing() {}").ok()?;
+        let name = CString::new("nothing.cu").ok()?;
+        let oldest = CString::new("--gpu-architecture=compute_75").ok()?;
+        let refusal = Unit::new(self.nvrtc, &text, &name).and_then(|unit| unit.compile(&[oldest])).err()?;
+        Some(format!(
+            "NVRTC {} compiles nothing: {refusal:?}; its libnvrtc-builtins must lie beside it, of the same version",
+            self.version()
+        ))
     }
 
     /// Architectures that it knows, oldest first: 75, 80, 90…
@@ -50,10 +138,10 @@ impl Compiler {
     pub fn architectures(self) -> Result<Vec<i32>> {
         let mut count = 0;
         // SAFETY: writes one integer.
-        unsafe { sys::nvrtcGetNumSupportedArchs(&raw mut count) }.result().map_err(|e| failed("NVRTC", e))?;
+        unsafe { self.nvrtc.nvrtcGetNumSupportedArchs(&raw mut count) }.map_err(|e| failed("NVRTC", e))?;
         let mut list = vec![0; usize::try_from(count).unwrap_or(0)];
         // SAFETY: writes as many integers as it has just said.
-        unsafe { sys::nvrtcGetSupportedArchs(list.as_mut_ptr()) }.result().map_err(|e| failed("NVRTC", e))?;
+        unsafe { self.nvrtc.nvrtcGetSupportedArchs(list.as_mut_ptr()) }.map_err(|e| failed("NVRTC", e))?;
         Ok(list)
     }
 
@@ -70,19 +158,14 @@ impl Compiler {
         })?;
         let native = known.contains(&architecture);
         let target = if native { format!("sm_{architecture}") } else { format!("compute_{newest}") };
-        let options =
-            [format!("--gpu-architecture={target}"), "--std=c++17".into(), "--ptxas-options=-v".into()];
-        let c_text = CString::new(text).map_err(|e| failed(kernel, e))?;
-        let name = CString::new(format!("{kernel}.cu")).map_err(|e| failed(kernel, e))?;
-        let program = result::create_program(&c_text, Some(&name)).map_err(|e| failed(kernel, e))?;
-        // SAFETY: the program has just been made, and text and name outlive it.
-        let compiled = unsafe { result::compile_program(program, &options) };
-        // SAFETY: as above.
-        let log = unsafe { result::get_program_log(program) }.map(|log| words(&log)).unwrap_or_default();
-        // SAFETY: as above; sizes are asked before memory of that size is filled.
-        let image = compiled.and_then(|()| unsafe { image(program, native) });
-        // SAFETY: nobody uses it any more.
-        let _ = unsafe { result::destroy_program(program) };
+        let words = |text: &str| CString::new(text).map_err(|e| failed(kernel, e));
+        let options = [&format!("--gpu-architecture={target}"), "--std=c++17", "--ptxas-options=-v"];
+        let options = options.into_iter().map(words).collect::<Result<Vec<_>>>()?;
+        let unit = Unit::new(self.nvrtc, &words(text)?, &words(&format!("{kernel}.cu"))?)
+            .map_err(|e| failed(kernel, e))?;
+        let compiled = unit.compile(&options);
+        let log = unit.log();
+        let image = compiled.and_then(|()| unit.image(native));
         let image = image.map_err(|status| {
             let line =
                 log.lines().find_map(|l| l.split_once(".cu(")?.1.split(')').next()?.parse::<usize>().ok());
@@ -91,7 +174,7 @@ impl Compiler {
                 kernel: format!("{kernel} (NVRTC {}, {target})", self.version()),
                 // Not every failure leaves a word in the log.
                 report: match log.trim() {
-                    "" => format!("{:?}", status.0),
+                    "" => format!("{status:?}"),
                     log => format!("{place}{log}"),
                 },
             }
@@ -133,8 +216,12 @@ impl Compiler {
             std::fs::create_dir_all(folder)?;
             // Written beside and moved, so that nobody ever reads half of it.
             let beside = path.with_extension(format!("{}.part", std::process::id()));
-            std::fs::write(&beside, packed(&code.image))?;
-            std::fs::rename(&beside, &path)
+            let moved =
+                std::fs::write(&beside, packed(&code.image)).and_then(|()| std::fs::rename(&beside, &path));
+            moved.inspect_err(|_| {
+                // Half of it is of use to nobody.
+                let _ = std::fs::remove_file(&beside);
+            })
         };
         if let Err(error) = keep() {
             // Where one cannot be kept, none can.
@@ -160,32 +247,6 @@ impl Compiler {
 
 fn failed(kernel: &str, error: impl std::fmt::Debug) -> Error {
     Error::Device { device: "CUDA".into(), context: kernel.into(), message: format!("{error:?}") }
-}
-
-fn words(bytes: &[c_char]) -> String {
-    let bytes: Vec<u8> = bytes.iter().map(|c| c.to_ne_bytes()[0]).take_while(|b| *b != 0).collect();
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// # Safety
-///
-/// `program` has been compiled.
-unsafe fn image(
-    program: sys::nvrtcProgram,
-    native: bool,
-) -> std::result::Result<Vec<u8>, result::NvrtcError> {
-    if !native {
-        // SAFETY: the caller's promise.
-        let ptx = unsafe { result::get_ptx(program) }?;
-        return Ok(ptx.iter().map(|c| c.to_ne_bytes()[0]).collect());
-    }
-    let mut size = 0;
-    // SAFETY: the caller's promise.
-    unsafe { sys::nvrtcGetCUBINSize(program, &raw mut size) }.result()?;
-    let mut bytes = vec![0_u8; size];
-    // SAFETY: as many bytes as NVRTC has just asked for.
-    unsafe { sys::nvrtcGetCUBIN(program, bytes.as_mut_ptr().cast()) }.result()?;
-    Ok(bytes)
 }
 
 /// What a file of code begins with.

@@ -1,15 +1,19 @@
 #![allow(unsafe_code, reason = "launches take raw pointers")]
 //! The steps of a graph on a card's stream: one by one the first time, and from the second run on as one replayed capture of them all.
+//!
+//! A card tells of a fault when it is waited for, long after the launch that made it. With NVIDIA's `CUDA_LAUNCH_BLOCKING=1` in the environment
+//! every step is waited for, so that a fault is told with its kernel and its tensors.
 
 use super::CudaBackend;
 use super::device::{Block, Event, Function, Replay};
-use super::library::Prepared;
+use super::library::{Prepared, WORKSPACE};
 use crate::backend::TimingSource;
 use crate::backend::cuda::program::{self, Machine, Seconds};
 use crate::backend::cuda::{Precision, param_words};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use cudarc::driver::sys::CUdeviceptr;
+use std::fmt::{Display, Formatter};
 use std::sync::Arc;
 
 /// What a step needs on a card.
@@ -28,13 +32,67 @@ pub(super) struct Stream {
     backend: CudaBackend,
     steps: Vec<Ready>,
     runs: u64,
+    /// Whether every step is waited for; nothing is captured then.
+    is_blocking: bool,
+    /// Whether a capture has failed: steps are launched one by one from then on.
+    cannot_capture: bool,
+}
+
+/// A step, for errors: `reduce_sum/tree (x = scores, out = sums)`.
+struct Told<'a>(&'a Work, usize);
+
+impl Display for Told<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let Self(work, index) = self;
+        let step = &work.schedule.steps[*index];
+        write!(f, "{}/{} (", step.kernel.name, work.actions[*index].name())?;
+        let given = step.kernel.ports.iter().zip(&step.args).filter_map(|(port, arg)| Some((port, (*arg)?)));
+        for (number, (port, tensor)) in given.enumerate() {
+            let name = &work.schedule.tensors[tensor.id as usize].name;
+            write!(f, "{}{} = {name}", if number > 0 { ", " } else { "" }, port.name)?;
+        }
+        f.write_str(")")
+    }
+}
+
+/// A whole run, for errors that do not tell which of its steps they are of.
+struct Run<'a>(&'a Work);
+
+impl Display for Run<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let Self(work) = self;
+        if work.schedule.steps.len() == 1 {
+            return Told(work, 0).fmt(f);
+        }
+        let mut names: Vec<&str> = Vec::new();
+        for step in &work.schedule.steps {
+            if !names.contains(&step.kernel.name) {
+                names.push(step.kernel.name);
+            }
+        }
+        write!(
+            f,
+            "a run of {} (which of them, it tells with CUDA_LAUNCH_BLOCKING=1 in the environment)",
+            names.join(", ")
+        )
+    }
 }
 
 type Work = program::Work<Block>;
 
 impl Stream {
     pub(super) fn new(backend: CudaBackend, steps: Vec<Ready>) -> Self {
-        Self { replay: None, backend, steps, runs: 0 }
+        let is_blocking = std::env::var("CUDA_LAUNCH_BLOCKING").is_ok_and(|value| value.trim() == "1");
+        Self { replay: None, backend, steps, runs: 0, is_blocking, cannot_capture: false }
+    }
+
+    fn of_libraries(&self) -> u64 {
+        let of = |ready: &Ready| match &ready.library {
+            Prepared::Transform(transform) => transform.held_bytes(),
+            Prepared::Product | Prepared::Nothing => 0,
+        };
+        let products = self.steps.iter().any(|ready| matches!(ready.library, Prepared::Product));
+        self.steps.iter().map(of).sum::<u64>() + if products { WORKSPACE } else { 0 }
     }
 
     /// Puts a step on the stream, which the caller has.
@@ -58,10 +116,15 @@ impl Stream {
         }
         let launch = action.launch();
         let mut words = param_words(step);
-        let context = format!("{}/{}", step.kernel.name, launch.source.name);
         // SAFETY: as above, in port order.
         unsafe {
-            ready.function.launch(&context, launch.blocks, launch.source.threads, &mut words, &mut pointers)
+            ready.function.launch(
+                Told(work, index),
+                launch.blocks,
+                launch.source.threads,
+                &mut words,
+                &mut pointers,
+            )
         }
     }
 
@@ -69,10 +132,30 @@ impl Stream {
         (0..self.steps.len()).try_for_each(|index| self.launch(work, index))
     }
 
+    /// The same, waiting for each.
+    fn launch_one_by_one(&self, work: &Work) -> Result<()> {
+        let device = &self.backend.device;
+        (0..self.steps.len()).try_for_each(|index| {
+            let turn = device.shared();
+            self.launch(work, index)?;
+            drop(turn);
+            device.wait(Told(work, index))
+        })
+    }
+
     /// Captures a run if it will be replayed: from the second with the same parameters on. The first loads what the libraries need.
+    ///
+    /// Errors: a lost device. Where steps cannot be captured they are launched one by one, which takes the host longer.
     fn prepare(&mut self, work: &Work) -> Result<()> {
-        if self.replay.is_none() && self.runs > 0 {
-            self.replay = Some(Replay::capture(&self.backend.device, || self.launch_all(work))?);
+        if self.replay.is_none() && self.runs > 0 && !self.is_blocking && !self.cannot_capture {
+            match Replay::capture(&self.backend.device, || self.launch_all(work)) {
+                Ok(replay) => self.replay = Some(replay),
+                Err(lost @ Error::DeviceLost { .. }) => return Err(lost),
+                Err(error) => {
+                    log::warn!("{error}: steps are launched one by one");
+                    self.cannot_capture = true;
+                }
+            }
         }
         Ok(())
     }
@@ -81,7 +164,8 @@ impl Stream {
     fn start(&mut self, work: &Work) -> Result<()> {
         self.prepare(work)?;
         match &self.replay {
-            Some(replay) => replay.play()?,
+            Some(replay) => replay.play(Run(work))?,
+            None if self.is_blocking => self.launch_one_by_one(work)?,
             None => {
                 let _turn = self.backend.device.shared();
                 self.launch_all(work)?;
@@ -99,7 +183,7 @@ impl Machine for Stream {
     fn run(&mut self, work: &mut Work) -> Result<()> {
         self.backend.device.enter()?;
         self.start(work)?;
-        self.backend.device.wait("run")
+        self.backend.device.wait(Run(work))
     }
 
     fn run_timed(&mut self, work: &mut Work) -> Result<Vec<Seconds>> {
@@ -113,7 +197,7 @@ impl Machine for Stream {
             }
             moments.push(Event::record(device)?);
         }
-        device.wait("run")?;
+        device.wait(Run(work))?;
         moments.windows(2).map(|pair| Ok((pair[0].seconds_to(&pair[1])?, None))).collect()
     }
 
@@ -124,12 +208,16 @@ impl Machine for Stream {
         let begin = Event::record(&self.backend.device)?;
         (0..repeats).try_for_each(|_| self.start(work))?;
         let end = Event::record(&self.backend.device)?;
-        self.backend.device.wait("run")?;
+        self.backend.device.wait(Run(work))?;
         begin.seconds_to(&end).map(Some)
     }
 
     fn rounds_products(&self) -> bool {
         self.backend.precision != Precision::F32
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.of_libraries()
     }
 
     fn params_changed(&mut self) {

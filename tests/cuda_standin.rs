@@ -314,9 +314,9 @@ fn a_fault_is_told_with_its_kernels_and_on_request_with_its_tensors() {
     let Some(place) = Place::new("named") else { return };
     let told = |blocking: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wgattn"));
-        command.args(["conformance", "masked_attention/smallest", "--device", "cuda:0"]);
+        command.args(["conformance", "nystrom_attention/smallest", "--device", "cuda:0"]);
         command.env("CUDA_LAUNCH_BLOCKING", blocking);
-        words(&place.run(command, &[("FAULT_AT", "3")]))
+        words(&place.run(command, &[("FAULT_AT", "2")]))
     };
     let text = told("0");
     assert!(text.contains("a run of ") && text.contains("CUDA_LAUNCH_BLOCKING=1"), "{text}");

@@ -310,6 +310,9 @@ fn verdict(devices: &[Device], left_out: &[Missing], dumped: bool) -> Outcome {
         }
     }
     let dumped = dumped || told.is_empty();
+    for device in devices.iter().filter(|device| device.checked_nothing()) {
+        told.push(format!("nothing was checked on {}: nothing that was asked for fits it", name_of(device)));
+    }
     told.extend(Missing::failure(left_out));
     let advice = if dumped { "" } else { "; --dump DIR writes what a report to the driver's authors needs" };
     match told.is_empty() {

@@ -231,6 +231,14 @@ impl Device {
         Ok(Self { info, facts, rows: Vec::new(), seconds: 0.0, hung: None, places: Vec::new(), link })
     }
 
+    /// Whether rows were asked for and none of them tells anything of the device. Those whose products are rounded by request do.
+    pub fn checked_nothing(&self) -> bool {
+        let tally = self.tally();
+        let rounded =
+            self.facts.card.as_ref().and_then(|card| card.products).is_some_and(|word| word != "f32");
+        tally.ignored > 0 && tally.passed + tally.failed == 0 && !rounded
+    }
+
     /// Whether something counts against it.
     pub fn fails(&self) -> bool {
         self.hung.is_some() || self.rows.iter().any(|row| row.outcome.is_failure())

@@ -3,7 +3,7 @@
 
 use super::suite::{Keep, MOST_LOSSES, Open, Outcome, Row};
 use super::{Choice, Evidence, Expected, check, choices};
-use crate::backend::Backend;
+use crate::backend::{Backend, cuda};
 use crate::error::{Error, Result};
 use crate::kernel::{Case, KernelSpec};
 use crate::numbers::shortest;
@@ -350,8 +350,11 @@ fn outcome(
     };
     match ran {
         Ok((outcome, evidence)) => (outcome, evidence, false),
-        // A device that is too small for a case does not compute it wrongly.
-        Err(error @ (Error::Limit { .. } | Error::Unsupported { .. })) => {
+        // A device that is too small for a case does not compute it wrongly. No card is: there it is a library that is missing, or memory
+        // that others have.
+        Err(error @ (Error::Limit { .. } | Error::Unsupported { .. }))
+            if !cuda::is_asked(&backend.info().backend) =>
+        {
             (Outcome::Ignored(error.to_string()), None, false)
         }
         Err(error) => {

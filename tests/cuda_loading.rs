@@ -203,7 +203,7 @@ fn libraries_for_another_driver_or_without_what_they_need_are_told_as_such() {
     let json: serde_json::Value =
         serde_json::from_slice(&wgattn(&folder.0, &["devices", "--json"]).stdout).expect("JSON");
     let card = &json["cuda"]["cards"][0];
-    assert_eq!((&card["device"], &card["bus"]), (&"cuda:0".into(), &"0000:ab:00.0".into()), "{json}");
+    assert_eq!((&card["device"], &card["pci"]["bus"]), (&"cuda:0".into(), &"0000:ab:00.0".into()), "{json}");
     assert_eq!(card["lacks"].as_array().map(Vec::len), Some(3), "{json}");
 }
 

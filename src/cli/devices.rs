@@ -33,8 +33,13 @@ fn fields(info: &DeviceInfo) -> serde_json::Value {
 fn card(card: &Card) -> serde_json::Value {
     let mut json = fields(&card.info);
     json["device"] = json!(card.device);
-    json["pci"] = json!(card.facts.pci);
-    json["bus"] = json!(card.facts.bus);
+    let numbers = card.facts.pci.as_deref().and_then(|pci| pci.split_once(':'));
+    let number = |text: Option<&str>| text.and_then(|text| u32::from_str_radix(text, 16).ok());
+    json["pci"] = json!({
+        "bus": card.facts.bus,
+        "vendor": number(numbers.map(|(vendor, _)| vendor)),
+        "device": number(numbers.map(|(_, device)| device)),
+    });
     json["cuda"] = json!(card.facts.card.as_ref().map(crate::bench::document::card_json));
     json["lacks"] = json!(card.lacks);
     json

@@ -33,9 +33,9 @@ pub(super) fn cards() -> std::result::Result<Vec<ListedCard>, String> {
     if cards.is_empty() {
         return Err("the driver knows of no card".into());
     }
-    let nothing = match nvrtc::Compiler::open() {
-        Err(error) => Some(error.to_string()),
-        Ok(compiler) => compiler.lack(),
+    let (nvrtc, nothing) = match nvrtc::Compiler::open() {
+        Err(error) => (None, Some(error.to_string())),
+        Ok(compiler) => (Some(compiler.version()), compiler.lack()),
     };
     let unusable = |reason: String| format!("cannot be used: {reason}");
     let lacks: Vec<String> = [
@@ -49,7 +49,7 @@ pub(super) fn cards() -> std::result::Result<Vec<ListedCard>, String> {
     let told = |card: &Card| ListedCard {
         device: format!("cuda:{}", card.ordinal),
         info: info(card),
-        facts: facts(card),
+        facts: facts(card, nvrtc.clone(), None),
         lacks: too_old(card).map(unusable).into_iter().chain(lacks.clone()).collect(),
     };
     Ok(cards.iter().map(told).collect())
@@ -81,15 +81,21 @@ fn info(card: &Card) -> DeviceInfo {
     }
 }
 
-/// The driver's part of the facts.
-fn facts(card: &Card) -> Facts {
+/// What the driver and the libraries tell of a card.
+fn facts(card: &Card, nvrtc: Option<String>, products: Option<&'static str>) -> Facts {
     Facts {
         index: usize::try_from(card.ordinal).ok(),
         pci: device::pci_numbers(&card.bus),
         bus: Some(card.bus.clone()),
         timestamps: true,
         subgroup: Some([CAPS.subgroup_lanes; 2]),
-        card: Some(card.facts.clone()),
+        card: Some(CardFacts {
+            nvrtc,
+            cublas: loader::cublas_version(),
+            cufft: loader::cufft_version(),
+            products,
+            ..card.facts.clone()
+        }),
     }
 }
 
@@ -185,14 +191,7 @@ impl Backend for CudaBackend {
     }
 
     fn facts(&self) -> Facts {
-        let card = CardFacts {
-            nvrtc: Some(self.compiler.version()),
-            cublas: loader::cublas_version(),
-            cufft: loader::cufft_version(),
-            products: Some(self.precision.word()),
-            ..self.device.card.facts.clone()
-        };
-        Facts { card: Some(card), ..facts(&self.device.card) }
+        facts(&self.device.card, Some(self.compiler.version()), Some(self.precision.word()))
     }
 
     fn compile(&self, graph: &Graph) -> Result<Box<dyn Program>> {

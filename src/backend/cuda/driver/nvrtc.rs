@@ -59,10 +59,9 @@ impl Unit {
     fn log(&self) -> String {
         let (nvrtc, program) = (self.nvrtc, self.program);
         // SAFETY: the program is alive.
-        let bytes = written(
-            |size| unsafe { nvrtc.nvrtcGetProgramLogSize(program, size) },
-            |to| unsafe { nvrtc.nvrtcGetProgramLog(program, to) },
-        );
+        let size = |bytes| unsafe { nvrtc.nvrtcGetProgramLogSize(program, bytes) };
+        // SAFETY: as above.
+        let bytes = written(size, |to| unsafe { nvrtc.nvrtcGetProgramLog(program, to) });
         let bytes = bytes.unwrap_or_default();
         String::from_utf8_lossy(bytes.split(|b| *b == 0).next().unwrap_or_default()).into_owned()
     }
@@ -71,16 +70,19 @@ impl Unit {
     fn image(&self, native: bool) -> std::result::Result<Vec<u8>, Refusal> {
         let (nvrtc, program) = (self.nvrtc, self.program);
         // SAFETY: the program is alive, and has been compiled.
-        match native {
-            true => written(
-                |size| unsafe { nvrtc.nvrtcGetCUBINSize(program, size) },
-                |to| unsafe { nvrtc.nvrtcGetCUBIN(program, to) },
-            ),
-            false => written(
-                |size| unsafe { nvrtc.nvrtcGetPTXSize(program, size) },
-                |to| unsafe { nvrtc.nvrtcGetPTX(program, to) },
-            ),
-        }
+        let size = |bytes| unsafe {
+            match native {
+                true => nvrtc.nvrtcGetCUBINSize(program, bytes),
+                false => nvrtc.nvrtcGetPTXSize(program, bytes),
+            }
+        };
+        // SAFETY: as above.
+        written(size, |to| unsafe {
+            match native {
+                true => nvrtc.nvrtcGetCUBIN(program, to),
+                false => nvrtc.nvrtcGetPTX(program, to),
+            }
+        })
     }
 }
 

@@ -48,7 +48,7 @@ pub fn choose(list: &[DeviceInfo], asked: &str) -> Result<(usize, Option<String>
     let fits = |d: &DeviceInfo| d.name.to_lowercase().contains(&wanted) || d.backend == wanted;
     let found: Vec<usize> = (0..list.len()).filter(|&i| fits(&list[i])).collect();
     match found[..] {
-        [] => Err(none(format!("use auto, cpu, or the index or name of one of [{}]", known()))),
+        [] => Err(none(format!("use auto, cpu, cuda:0, or the index or name of one of [{}]", known()))),
         [only] => Ok((only, None)),
         [first, ..] => {
             let all = found.iter().map(|&i| say(i)).collect::<Vec<_>>().join(", ");

@@ -154,7 +154,7 @@ fn device_word(text: &str) -> Result<String, String> {
     match text.trim().is_empty() {
         false => Ok(text.into()),
         true => {
-            let expected = "expected auto, cpu, or the index, name or backend of an adapter";
+            let expected = "expected auto, cpu, cuda:0, or the index, name or backend of an adapter";
             Err(format!("{expected}; see `wgattn devices`, or leave --device out"))
         }
     }

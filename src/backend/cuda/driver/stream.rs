@@ -86,15 +86,6 @@ impl Stream {
         Self { replay: None, backend, steps, runs: 0, is_blocking, cannot_capture: false }
     }
 
-    fn of_libraries(&self) -> u64 {
-        let of = |ready: &Ready| match &ready.library {
-            Prepared::Transform(transform) => transform.held_bytes(),
-            Prepared::Product | Prepared::Nothing => 0,
-        };
-        let products = self.steps.iter().any(|ready| matches!(ready.library, Prepared::Product));
-        self.steps.iter().map(of).sum::<u64>() + if products { WORKSPACE } else { 0 }
-    }
-
     /// Puts a step on the stream, which the caller has.
     fn launch(&self, work: &Work, index: usize) -> Result<()> {
         let pointer = |tensor: Option<Tensor>| {
@@ -186,6 +177,7 @@ impl Machine for Stream {
         self.backend.device.wait(Run(work))
     }
 
+    // From one event to the next: where the host launches more slowly than the card computes, the time of a step holds that.
     fn run_timed(&mut self, work: &mut Work) -> Result<Vec<Seconds>> {
         let device = &self.backend.device;
         device.enter()?;
@@ -217,7 +209,12 @@ impl Machine for Stream {
     }
 
     fn held_bytes(&self) -> u64 {
-        self.of_libraries()
+        let of = |ready: &Ready| match &ready.library {
+            Prepared::Transform(transform) => transform.held_bytes(),
+            Prepared::Product | Prepared::Nothing => 0,
+        };
+        let products = self.steps.iter().any(|ready| matches!(ready.library, Prepared::Product));
+        self.steps.iter().map(of).sum::<u64>() + if products { WORKSPACE } else { 0 }
     }
 
     fn params_changed(&mut self) {

@@ -105,7 +105,7 @@ fn an_empty_device_is_refused_everywhere() {
         for word in ["", " "] {
             let run = folder.run(&[args, &["--device", word]].concat());
             assert_eq!(run.code, Some(2), "{}", run.all());
-            assert!(run.stderr.contains("expected auto, cpu, or the index"), "{}", run.all());
+            assert!(run.stderr.contains("expected auto, cpu, cuda:0, or the index"), "{}", run.all());
         }
     }
     for list in ["cpu,", ",cpu"] {

@@ -192,7 +192,7 @@ fn libraries_for_another_driver_or_without_what_they_need_are_told_as_such() {
     let line =
         text.lines().find(|line| line.starts_with("cuda:0")).unwrap_or_else(|| panic!("no card: {text}"));
     for told in [
-        "cannot be used: CUDA",
+        "cannot be used: NVRTC",
         "found here is for CUDA 13, and the driver for CUDA 12",
         "without products of matrices: cuBLAS (libcublas.so.12 or cublas64_12.dll) cannot be opened",
         "without transforms: cuFFT (libcufft.so.11 or cufft64_11.dll) cannot be opened",

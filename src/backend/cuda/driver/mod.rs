@@ -33,8 +33,8 @@ pub(super) fn cards() -> std::result::Result<Vec<ListedCard>, String> {
     if cards.is_empty() {
         return Err("the driver knows of no card".into());
     }
-    let (nvrtc, nothing) = match nvrtc::Compiler::open() {
-        Err(error) => (None, Some(error.to_string())),
+    let (nvrtc, nothing) = match compiler() {
+        Err(lack) => (None, Some(lack)),
         Ok(compiler) => (Some(compiler.version()), compiler.lack()),
     };
     let unusable = |reason: String| format!("cannot be used: {reason}");
@@ -53,6 +53,11 @@ pub(super) fn cards() -> std::result::Result<Vec<ListedCard>, String> {
         lacks: too_old(card).map(unusable).into_iter().chain(lacks.clone()).collect(),
     };
     Ok(cards.iter().map(told).collect())
+}
+
+/// The compiler, or why there is none.
+fn compiler() -> std::result::Result<nvrtc::Compiler, String> {
+    loader::nvrtc().and_then(|_| nvrtc::Compiler::open().map_err(|error| error.to_string()))
 }
 
 /// Why the environment does not let products be computed in a precision, if it does not.
@@ -140,7 +145,7 @@ impl CudaBackend {
                 card.architecture % 10
             )));
         }
-        let compiler = nvrtc::Compiler::open().map_err(|e| none(e.to_string()))?;
+        let compiler = compiler().map_err(none)?;
         let device = Device::open(cuda, card)?;
         let (functions, blas) = Default::default();
         Ok(Self { device, compiler, functions, precision, blas, held: String::new() })

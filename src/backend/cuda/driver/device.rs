@@ -47,19 +47,29 @@ fn told_by(
     Ok(text.map(|text| text.trim().to_string()).unwrap_or_default())
 }
 
-/// All cards, in the driver's order.
+/// How many cards the driver knows of.
 ///
 /// Errors: as the driver says.
-pub(super) fn cards(cuda: &Driver) -> Result<Vec<Card>> {
-    let say = |e: Refusal| refused("CUDA", "list of cards", &e);
-    let (mut version, mut count) = (0, 0);
-    // SAFETY: each writes one integer.
-    unsafe { cuda.cuDriverGetVersion(&raw mut version).and_then(|()| cuda.cuDeviceGetCount(&raw mut count)) }
-        .map_err(say)?;
-    (0..count).map(|ordinal| card(cuda, ordinal, version).map_err(say)).collect()
+pub(super) fn count(cuda: &Driver) -> Result<usize> {
+    let mut count = 0;
+    // SAFETY: writes one integer.
+    unsafe { cuda.cuDeviceGetCount(&raw mut count) }.map_err(|e| refused("CUDA", "number of cards", &e))?;
+    Ok(usize::try_from(count).unwrap_or(0))
 }
 
-fn card(cuda: &Driver, ordinal: c_int, version: c_int) -> std::result::Result<Card, Refusal> {
+/// A card by its place in the driver's list, below [`count`]. Others are not asked.
+///
+/// Errors: as the driver says.
+pub(super) fn card(cuda: &Driver, ordinal: usize) -> Result<Card> {
+    let mut version = 0;
+    // SAFETY: writes one integer.
+    let asked = unsafe { cuda.cuDriverGetVersion(&raw mut version) };
+    let ordinal = c_int::try_from(ordinal).unwrap_or(c_int::MAX);
+    let read = asked.and_then(|()| read_card(cuda, ordinal, version));
+    read.map_err(|e| refused(&format!("cuda:{ordinal}"), "what the card is", &e))
+}
+
+fn read_card(cuda: &Driver, ordinal: c_int, version: c_int) -> std::result::Result<Card, Refusal> {
     use sys::CUdevice_attribute as Attribute;
     let mut device = 0;
     // SAFETY: writes one integer.

@@ -29,8 +29,9 @@ type Functions = Mutex<HashMap<String, Arc<Function>>>;
 
 /// The cards of this machine in the driver's order, or why there are none. Nothing here panics, whatever libraries there are.
 pub(super) fn cards() -> std::result::Result<Vec<ListedCard>, String> {
-    let cards = device::cards(loader::driver()?).map_err(|error| error.to_string())?;
-    if cards.is_empty() {
+    let cuda = loader::driver()?;
+    let count = device::count(cuda).map_err(|error| error.to_string())?;
+    if count == 0 {
         return Err("the driver knows of no card".into());
     }
     let (nvrtc, nothing) = match compiler() {
@@ -46,13 +47,27 @@ pub(super) fn cards() -> std::result::Result<Vec<ListedCard>, String> {
     .into_iter()
     .flatten()
     .collect();
-    let told = |card: &Card| ListedCard {
-        device: format!("cuda:{}", card.ordinal),
-        info: info(card),
-        facts: facts(card, nvrtc.clone(), None),
-        lacks: too_old(card).map(unusable).into_iter().chain(lacks.clone()).collect(),
+    let told = |ordinal: usize| match device::card(cuda, ordinal) {
+        Ok(card) => ListedCard {
+            device: format!("cuda:{ordinal}"),
+            info: info(&card),
+            facts: facts(&card, nvrtc.clone(), None),
+            lacks: too_old(&card).map(unusable).into_iter().chain(lacks.clone()).collect(),
+        },
+        // The others may be well.
+        Err(error) => ListedCard {
+            device: format!("cuda:{ordinal}"),
+            info: DeviceInfo {
+                name: "a card that does not answer".into(),
+                backend: "cuda".into(),
+                kind: DeviceKind::Discrete,
+                driver: "CUDA".into(),
+            },
+            facts: Facts { index: Some(ordinal), ..Facts::default() },
+            lacks: vec![unusable(error.to_string())],
+        },
     };
-    Ok(cards.iter().map(told).collect())
+    Ok((0..count).map(told).collect())
 }
 
 /// The compiler, or why there is none.
@@ -128,12 +143,12 @@ impl CudaBackend {
             return Err(none(reason));
         }
         let cuda = loader::driver().map_err(none)?;
-        let cards = device::cards(cuda)?;
-        let count = cards.len();
-        let card = cards.into_iter().nth(ordinal).ok_or_else(|| {
+        let count = device::count(cuda)?;
+        if ordinal >= count {
             let cards = counted(count, "card", "cards");
-            none(format!("the driver knows of {cards}, numbered from 0; see `wgattn devices`"))
-        })?;
+            return Err(none(format!("the driver knows of {cards}, numbered from 0; see `wgattn devices`")));
+        }
+        let card = device::card(cuda, ordinal)?;
         if let Some(reason) = too_old(&card) {
             return Err(none(reason));
         }

@@ -10,6 +10,7 @@ use cudarc::nvrtc::sys;
 use std::ffi::{CString, c_char};
 use std::path::PathBuf;
 use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Machine code for one architecture.
 #[derive(Clone, Debug)]
@@ -217,7 +218,10 @@ impl Compiler {
             let folder = path.parent().ok_or(std::io::ErrorKind::NotFound)?;
             std::fs::create_dir_all(folder)?;
             // Written beside and moved, so that nobody ever reads half of it.
-            let beside = path.with_extension(format!("{}.part", std::process::id()));
+            // Threads that compile the same do not write one file.
+            static WRITTEN: AtomicU64 = AtomicU64::new(0);
+            let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+            let beside = path.with_extension(format!("{}-{number}.part", std::process::id()));
             let moved =
                 std::fs::write(&beside, packed(&code.image)).and_then(|()| std::fs::rename(&beside, &path));
             moved.inspect_err(|_| {
@@ -263,7 +267,7 @@ fn packed(image: &[u8]) -> Vec<u8> {
 fn unpacked(bytes: &[u8]) -> Option<Vec<u8>> {
     let (head, image) = bytes.split_at_checked(24)?;
     let number = |at: usize| Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?));
-    let whole = &head[..8] == MARK && number(8)? == image.len() as u64;
+    let whole = &head[..8] == MARK && number(8)? == image.len() as u64 && !image.is_empty();
     (whole && number(16)? == crate::backend::cache::hash_bytes(image)).then(|| image.to_vec())
 }
 

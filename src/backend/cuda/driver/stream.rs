@@ -154,6 +154,11 @@ impl Stream {
     /// Puts one run on the stream: step by step the first time, and as a replay after that.
     fn start(&mut self, work: &Work) -> Result<()> {
         self.prepare(work)?;
+        self.put(work)
+    }
+
+    /// The same as things are, without a capture.
+    fn put(&mut self, work: &Work) -> Result<()> {
         match &self.replay {
             Some(replay) => replay.play(Run(work))?,
             None if self.is_blocking => self.launch_one_by_one(work)?,
@@ -195,10 +200,10 @@ impl Machine for Stream {
 
     fn run_often(&mut self, work: &mut Work, repeats: u32) -> Result<Option<f64>> {
         self.backend.device.enter()?;
-        // Capturing is the host's work, and no part of what the device takes.
+        // Capturing is the host's work, and no part of what the device takes: what has not been captured by now is not.
         self.prepare(work)?;
         let begin = Event::record(&self.backend.device)?;
-        (0..repeats).try_for_each(|_| self.start(work))?;
+        (0..repeats).try_for_each(|_| self.put(work))?;
         let end = Event::record(&self.backend.device)?;
         self.backend.device.wait(Run(work))?;
         begin.seconds_to(&end).map(Some)
@@ -222,5 +227,6 @@ impl Machine for Stream {
         // before every run are cheaper step by step, and a kernel that they call for the first time is loaded outside a capture.
         self.replay = None;
         self.runs = 0;
+        self.cannot_capture = false;
     }
 }

@@ -293,7 +293,7 @@ impl Cufft {
     /// The library has no function for that.
     #[allow(clippy::unused_self, reason = "as the other libraries")]
     fn name(&self, code: c_int) -> Option<String> {
-        const NAMES: [&str; 17] = [
+        const NAMES: [&str; 21] = [
             "SUCCESS",
             "INVALID_PLAN",
             "ALLOC_FAILED",
@@ -311,6 +311,10 @@ impl Cufft {
             "NOT_IMPLEMENTED",
             "LICENSE_ERROR",
             "NOT_SUPPORTED",
+            "MISSING_DEPENDENCY",
+            "NVRTC_FAILURE",
+            "NVJITLINK_FAILURE",
+            "NVSHMEM_FAILURE",
         ];
         Some(format!("CUFFT_{}", NAMES.get(usize::try_from(code).ok()?)?))
     }

@@ -21,9 +21,14 @@ impl Folder {
 
     /// The driver of [`CARD`].
     fn card(&self) {
+        self.driver(CARD);
+    }
+
+    /// A driver of a text in C, whose other functions succeed.
+    fn driver(&self, text: &str) {
         let others: Vec<&str> =
-            functions().into_iter().filter(|f| !CARD.contains(&format!("{f}("))).collect();
-        self.compiled("libcuda.so.1", &(returning(&others, 0) + CARD));
+            functions().into_iter().filter(|f| !text.contains(&format!("{f}("))).collect();
+        self.compiled("libcuda.so.1", &(returning(&others, 0) + text));
     }
 
     /// A library of a text in C.
@@ -86,15 +91,20 @@ fn told(libraries: &Path) -> String {
     lines[0].to_string()
 }
 
-/// Every function of a library that we call: the driver's begin with `cu` and another capital.
+/// Every function of the driver that we call: they begin with `cu` and a capital.
 fn functions() -> Vec<&'static str> {
+    words_of("cu")
+}
+
+/// Every function that we call whose name is this and a capital behind it.
+fn words_of(prefix: &str) -> Vec<&'static str> {
     let text = include_str!("../src/backend/cuda/driver/sys.rs");
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    let is_drivers = |word: &&str| {
-        word.strip_prefix("cu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
+    let is_one = |word: &&str| {
+        word.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
     };
     let mut list: Vec<&str> =
-        words.filter(is_drivers).filter(|word| text.contains(&format!("{word}("))).collect();
+        words.filter(is_one).filter(|word| text.contains(&format!("{word}("))).collect();
     list.sort_unstable();
     list.dedup();
     list
@@ -282,4 +292,33 @@ fn a_precision_that_cannot_be_had_is_refused_with_what_can() {
         let text = refusal(&folder.0, &["conformance", "reduce_sum", "--device", device], tf32_override);
         assert!(text.contains(told), "{device}: {text}");
     }
+}
+
+#[test]
+fn a_newer_library_without_functions_does_not_hide_an_older_one() {
+    let folder = Folder::new("newer");
+    folder.card();
+    std::fs::write(folder.0.join("libcublas.so.13"), "not looked at by a driver for CUDA 12")
+        .expect("a file");
+    let all: Vec<&str> = words_of("cublas");
+    folder.library("libcublas.so.12", &all, 0);
+    let line = |folder: &Folder| {
+        let output = wgattn(&folder.0, &["devices"]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.lines().find(|line| line.starts_with("cuda:0")).expect("a card").to_string()
+    };
+    let told = line(&folder);
+    assert!(!told.contains("products of matrices"), "{told}");
+    // A driver for CUDA 13, and a stub of its library beside that of CUDA 12.
+    folder.driver(&CARD.replace("12040", "13000"));
+    std::fs::remove_file(folder.0.join("libcublas.so.13")).expect("the file goes");
+    folder.library("libcublas.so.13", &["nothing"], 0);
+    let told = line(&folder);
+    assert!(!told.contains("products of matrices"), "{told}");
+    std::fs::remove_file(folder.0.join("libcublas.so.12")).expect("the older one goes");
+    let told = line(&folder);
+    assert!(
+        told.contains("products of matrices: cuBLAS") && told.contains("a stub without functions"),
+        "{told}"
+    );
 }

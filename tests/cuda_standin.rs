@@ -306,6 +306,8 @@ fn statuses_that_no_list_has_are_told_by_their_numbers() {
     assert!(text.contains("Cufft error of no known name (77)"), "{text}");
     let text = failed("fft/odd", &[("FFT_STATUS", "5")]);
     assert!(text.contains("CUFFT_INTERNAL_ERROR (5)"), "{text}");
+    // With kernel, ports and tensors, as of launches.
+    assert!(text.contains("fft/cufft (x = x, out = out)"), "{text}");
     place.is_clean();
 }
 
@@ -328,7 +330,8 @@ fn a_fault_is_told_with_its_kernels_and_on_request_with_its_tensors() {
 fn steps_that_cannot_be_captured_are_launched_one_by_one() {
     let Some(place) = Place::new("uncaptured") else { return };
     place.part("uncaptured", &[("INSTANTIATE", "801")]);
-    assert_eq!(place.lines("capture").len(), 1, "it is tried once: {}", place.diary());
+    // Of runs 2 to 6, the last two do not try any more.
+    assert_eq!(place.lines("capture").len(), 3, "{}", place.diary());
     assert!(place.lines("replay").is_empty(), "{}", place.diary());
     place.is_clean();
 }
@@ -714,7 +717,7 @@ fn builtins() {
 fn uncaptured() {
     let expected = of("reduce_sum", "below_a_group");
     let mut ran = Ran::new(&card(), of("reduce_sum", "below_a_group")).expect("it compiles");
-    for _ in 0..4 {
+    for _ in 0..6 {
         ran.program.run().expect("it runs");
         ran.passes(&expected).expect("it is right");
     }

@@ -174,7 +174,7 @@ fn is_of_the_call(refusal: &Refusal) -> bool {
         ],
     ) || is_foreign(refusal)
         // Those of captures.
-        || (900..910).contains(&refusal.code)
+        || (900..=908).contains(&refusal.code)
 }
 
 /// How many devices were lost and are still held by somebody, and who waits for them to go: a card has one primary context, and what ended it
@@ -288,7 +288,7 @@ impl Device {
             let stays = || {
                 // SAFETY: the stream lives as long as `self`.
                 let again = unsafe { self.cuda.cuStreamSynchronize(self.stream) };
-                again.is_err_and(|again| again.code == refusal.code)
+                again.is_err_and(|again| again.code == refusal.code || ends_context(&again))
             };
             if ends_context(&refusal) || (!is_of_the_call(&refusal) && stays()) {
                 if !self.lost.swap(true, Ordering::AcqRel) {
@@ -302,21 +302,21 @@ impl Device {
     }
 
     /// A failure of cuBLAS or cuFFT at work, whose own statuses hide what the driver says: a lost device is told as such.
-    pub(super) fn library_failed(&self, context: &str, error: impl std::fmt::Debug) -> Error {
+    pub(super) fn library_failed(&self, context: impl Display, error: impl std::fmt::Debug) -> Error {
         // Not `wait`: whoever captures has the stream already, and a capture that this spoils has failed anyhow.
         // SAFETY: the stream lives as long as `self`.
-        match self.check(context, unsafe { self.cuda.cuStreamSynchronize(self.stream) }) {
+        match self.check(&context, unsafe { self.cuda.cuStreamSynchronize(self.stream) }) {
             Err(lost @ Error::DeviceLost { .. }) => lost,
             _ => self.failed(context, error),
         }
     }
 
     /// A failure of a library for want of memory; it does not tell how much it wanted.
-    pub(super) fn exhausted(&self, context: &str, error: impl std::fmt::Debug) -> Error {
+    pub(super) fn exhausted(&self, context: impl Display, error: impl std::fmt::Debug) -> Error {
         let free = self.free();
         Error::Device {
             device: self.card.name.clone(),
-            context: context.into(),
+            context: context.to_string(),
             message: format!(
                 "{error:?}: the library finds no room in the memory of the card, of which {free} bytes are free; use fewer tokens or heads, \
                  or close what else uses the card"
@@ -343,10 +343,10 @@ impl Device {
     }
 
     /// A failure of a library.
-    pub(super) fn failed(&self, context: &str, error: impl std::fmt::Debug) -> Error {
+    pub(super) fn failed(&self, context: impl Display, error: impl std::fmt::Debug) -> Error {
         Error::Device {
             device: self.card.name.clone(),
-            context: context.into(),
+            context: context.to_string(),
             message: format!("{error:?}"),
         }
     }

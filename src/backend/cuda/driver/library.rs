@@ -3,6 +3,7 @@
 
 use super::device::{Block, Device};
 use super::loader;
+use super::stream::Told;
 use super::sys::{Cublas, Cufft};
 use crate::backend::cuda::Precision;
 use crate::error::{Error, Result};
@@ -87,6 +88,7 @@ impl Blas {
     pub(super) unsafe fn product(
         &self,
         step: &Step,
+        context: Told<'_>,
         a: CUdeviceptr,
         w: CUdeviceptr,
         out: CUdeviceptr,
@@ -156,7 +158,7 @@ impl Blas {
                     CUBLAS_GEMM_DFALT,
                 )
             };
-            done.map_err(|e| self.device.library_failed("matmul by cuBLAS", e))?;
+            done.map_err(|e| self.device.library_failed(context, e))?;
         }
         Ok(())
     }
@@ -220,6 +222,7 @@ impl Transform {
         let unsupported = |missing| Error::Unsupported { device: device.card.name.clone(), missing };
         let cufft = loader::cufft().map_err(unsupported)?;
         device.enter()?;
+        let context = Told { schedule, step, by: Library::Fft.name() };
         let p = fft::Params::from_bytes(&step.params);
         let size = |name: &str| step.dims.size(name);
         let length = if p.length == 0 { size("l") } else { p.length };
@@ -244,7 +247,7 @@ impl Transform {
             .transpose()?;
         let mut plan = 0;
         // SAFETY: writes one number.
-        unsafe { cufft.cufftCreate(&raw mut plan) }.map_err(|e| device.library_failed("fft by cuFFT", e))?;
+        unsafe { cufft.cufftCreate(&raw mut plan) }.map_err(|e| device.library_failed(context, e))?;
         let mut made = Self {
             cufft,
             device: Arc::clone(device),
@@ -278,12 +281,12 @@ impl Transform {
             )
         }
         .map_err(|e| match e.code == fourier_sys::cufftResult::CUFFT_ALLOC_FAILED as c_int {
-            true => device.exhausted("fft by cuFFT", e),
-            false => device.library_failed("fft by cuFFT", e),
+            true => device.exhausted(context, e),
+            false => device.library_failed(context, e),
         })?;
         // SAFETY: plan and stream are alive.
         unsafe { cufft.cufftSetStream(plan, device.stream.cast()) }
-            .map_err(|e| device.library_failed("fft by cuFFT", e))?;
+            .map_err(|e| device.library_failed(context, e))?;
         made.work_bytes = work as u64;
         Ok(made)
     }
@@ -300,7 +303,7 @@ impl Transform {
     /// # Safety
     ///
     /// The pointers are the beginnings of the step's tensors on this card.
-    pub(super) unsafe fn run(&self, x: CUdeviceptr, out: CUdeviceptr) -> Result<()> {
+    pub(super) unsafe fn run(&self, context: Told<'_>, x: CUdeviceptr, out: CUdeviceptr) -> Result<()> {
         let [given, whole, wanted] = self.row_bytes;
         let (from, to) = match &self.whole {
             None => (x, out),
@@ -311,9 +314,9 @@ impl Transform {
                     let bytes = (self.rows * whole) as usize;
                     self.device.cuda.cuMemsetD8Async(block.at, 0, bytes, self.device.stream)
                 };
-                self.device.check("fft", cleared)?;
+                self.device.check(context, cleared)?;
                 // SAFETY: rows of x into rows of the block.
-                unsafe { self.rows_copied((x, given), (block.at, whole), given.min(whole)) }?;
+                unsafe { self.rows_copied(context, (x, given), (block.at, whole), given.min(whole)) }?;
                 (block.at, block.at)
             }
         };
@@ -321,11 +324,11 @@ impl Transform {
             let at = |base: CUdeviceptr| (base + call * self.call_bytes) as *mut fourier_sys::cufftComplex;
             // SAFETY: the caller's promise; the plan covers the lines of one call.
             unsafe { self.cufft.cufftExecC2C(self.plan, at(from), at(to), self.direction) }
-                .map_err(|e| self.device.library_failed("fft by cuFFT", e))?;
+                .map_err(|e| self.device.library_failed(context, e))?;
         }
         if let Some(block) = &self.whole {
             // SAFETY: rows of the block into rows of out.
-            unsafe { self.rows_copied((block.at, whole), (out, wanted), wanted.min(whole)) }?;
+            unsafe { self.rows_copied(context, (block.at, whole), (out, wanted), wanted.min(whole)) }?;
         }
         Ok(())
     }
@@ -333,7 +336,13 @@ impl Transform {
     /// # Safety
     ///
     /// All rows of both lie on this card.
-    unsafe fn rows_copied(&self, from: (CUdeviceptr, u64), to: (CUdeviceptr, u64), bytes: u64) -> Result<()> {
+    unsafe fn rows_copied(
+        &self,
+        context: Told<'_>,
+        from: (CUdeviceptr, u64),
+        to: (CUdeviceptr, u64),
+        bytes: u64,
+    ) -> Result<()> {
         if bytes == 0 || self.rows == 0 {
             return Ok(());
         }
@@ -356,8 +365,9 @@ impl Transform {
             Height: self.rows as usize,
         };
         // SAFETY: the caller's promise.
-        self.device
-            .check("fft", unsafe { self.device.cuda.cuMemcpy2DAsync_v2(&raw const copy, self.device.stream) })
+        self.device.check(context, unsafe {
+            self.device.cuda.cuMemcpy2DAsync_v2(&raw const copy, self.device.stream)
+        })
     }
 }
 

@@ -75,22 +75,28 @@ impl Wanted {
         for (file, cuda) in fit.into_iter().chain(newer) {
             // SAFETY: opening NVIDIA's libraries runs nothing but their own initialisers.
             match unsafe { Library::new(file) } {
-                Err(error) => broken = broken.or_else(|| reason(file, &error)),
-                Ok(_) if cuda > takes => {
+                Err(error) => {
+                    broken = broken.or_else(|| reason(file, &error).map(|reason| format!("{name} {reason}")));
+                }
+                Ok(library) if cuda > takes => {
+                    // Not closed again: what its finalisers would do is its maker's business.
+                    std::mem::forget(library);
+                    let short = name.split(" (").next().unwrap_or(name);
                     broken = broken.or_else(|| {
                         Some(format!(
-                            "found here is for CUDA {cuda}, and the driver for CUDA {takes}: update the driver, or install that of CUDA {takes}"
+                            "{short}: {file} found here is for CUDA {cuda}, and the driver for CUDA {takes}: update the driver, or install \
+                             that of CUDA {takes}"
                         ))
                     });
                 }
-                // It stays open as long as the program runs.
-                Ok(library) => return self.functions(Box::leak(Box::new(library))),
+                // It stays open as long as the program runs. Where one lacks functions, an older one may have them.
+                Ok(library) => match self.functions(Box::leak(Box::new(library))) {
+                    Ok(functions) => return Ok(functions),
+                    Err(lack) => broken = broken.or(Some(lack)),
+                },
             }
         }
-        Err(match broken {
-            Some(reason) => format!("{name} {reason}"),
-            None => format!("{name} is not on this machine; {remedy}"),
-        })
+        Err(broken.unwrap_or_else(|| format!("{name} is not on this machine; {remedy}")))
     }
 
     /// Finds its functions.
@@ -119,8 +125,8 @@ fn reason(file: &str, error: &libloading::Error) -> Option<String> {
     }
     let is_absent = match cfg!(windows) {
         true => told.contains("126"),
-        // Of a library that another one needs it says the same, with the name of that one.
-        false => told.starts_with(&format!("{file}: ")) && told.contains("No such file"),
+        // Of a library that this one needs glibc says the same with the name of that one, and musl who needs it.
+        false => told.contains(file) && told.contains("No such file") && !told.contains("needed by"),
     };
     (!is_absent).then(|| format!("cannot be opened: {told}; reinstall it with what it needs, or take that file off the library path"))
 }

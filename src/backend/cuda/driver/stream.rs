@@ -11,6 +11,7 @@ use crate::backend::TimingSource;
 use crate::backend::cuda::program::{self, Machine, Seconds};
 use crate::backend::cuda::{Precision, param_words};
 use crate::error::{Error, Result};
+use crate::graph::{Schedule, Step};
 use crate::tensor::Tensor;
 use cudarc::driver::sys::CUdeviceptr;
 use std::fmt::{Display, Formatter};
@@ -24,6 +25,9 @@ pub(super) struct Ready {
     pub(super) library: Prepared,
 }
 
+/// How often a capture is tried that fails: another thread may be in its way once.
+const CAPTURES: u32 = 3;
+
 /// A card's stream, and what the steps of one program need there.
 #[derive(Debug)]
 pub(super) struct Stream {
@@ -34,21 +38,33 @@ pub(super) struct Stream {
     runs: u64,
     /// Whether every step is waited for; nothing is captured then.
     is_blocking: bool,
-    /// Whether a capture has failed: steps are launched one by one from then on.
-    cannot_capture: bool,
+    /// Captures that have failed. After [`CAPTURES`] of them steps are launched one by one for good.
+    failed_captures: u32,
 }
 
 /// A step, for errors: `reduce_sum/tree (x = scores, out = sums)`.
-struct Told<'a>(&'a Work, usize);
+#[derive(Clone, Copy)]
+pub(super) struct Told<'a> {
+    pub(super) schedule: &'a Schedule,
+    pub(super) step: &'a Step,
+    /// The source's name, or the library's.
+    pub(super) by: &'static str,
+}
+
+impl<'a> Told<'a> {
+    fn of(work: &'a Work, index: usize) -> Self {
+        let (schedule, by) = (&work.schedule, work.actions[index].name());
+        Self { schedule, step: &schedule.steps[index], by }
+    }
+}
 
 impl Display for Told<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        let Self(work, index) = self;
-        let step = &work.schedule.steps[*index];
-        write!(f, "{}/{} (", step.kernel.name, work.actions[*index].name())?;
+        let Self { schedule, step, by } = self;
+        write!(f, "{}/{by} (", step.kernel.name)?;
         let given = step.kernel.ports.iter().zip(&step.args).filter_map(|(port, arg)| Some((port, (*arg)?)));
         for (number, (port, tensor)) in given.enumerate() {
-            let name = &work.schedule.tensors[tensor.id as usize].name;
+            let name = &schedule.tensors[tensor.id as usize].name;
             write!(f, "{}{} = {name}", if number > 0 { ", " } else { "" }, port.name)?;
         }
         f.write_str(")")
@@ -56,25 +72,28 @@ impl Display for Told<'_> {
 }
 
 /// A whole run, for errors that do not tell which of its steps they are of.
-struct Run<'a>(&'a Work);
+struct Run<'a> {
+    work: &'a Work,
+    is_blocking: bool,
+}
 
 impl Display for Run<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        let Self(work) = self;
-        if work.schedule.steps.len() == 1 {
-            return Told(work, 0).fmt(f);
+        let steps = &self.work.schedule.steps;
+        if steps.len() == 1 {
+            return Told::of(self.work, 0).fmt(f);
         }
         let mut names: Vec<&str> = Vec::new();
-        for step in &work.schedule.steps {
+        for step in steps {
             if !names.contains(&step.kernel.name) {
                 names.push(step.kernel.name);
             }
         }
-        write!(
-            f,
-            "a run of {} (which of them, it tells with CUDA_LAUNCH_BLOCKING=1 in the environment)",
-            names.join(", ")
-        )
+        write!(f, "a run of {}", names.join(", "))?;
+        match self.is_blocking {
+            true => Ok(()),
+            false => f.write_str(" (which of them, it tells with CUDA_LAUNCH_BLOCKING=1 in the environment)"),
+        }
     }
 }
 
@@ -83,7 +102,7 @@ type Work = program::Work<Block>;
 impl Stream {
     pub(super) fn new(backend: CudaBackend, steps: Vec<Ready>) -> Self {
         let is_blocking = std::env::var("CUDA_LAUNCH_BLOCKING").is_ok_and(|value| value.trim() == "1");
-        Self { replay: None, backend, steps, runs: 0, is_blocking, cannot_capture: false }
+        Self { replay: None, backend, steps, runs: 0, is_blocking, failed_captures: 0 }
     }
 
     /// Puts a step on the stream, which the caller has.
@@ -92,15 +111,16 @@ impl Stream {
             tensor.and_then(|t| work.part(t)).map_or(0, |(block, at)| work.memory.blocks[block].at + at)
         };
         let (step, action, ready) = (&work.schedule.steps[index], &work.actions[index], &self.steps[index]);
+        let told = Told::of(work, index);
         let mut pointers: Vec<CUdeviceptr> = step.args.iter().map(|arg| pointer(*arg)).collect();
         match &ready.library {
             Prepared::Nothing => {}
             // SAFETY: the pointers are those of the step's tensors, whose memory lives as long as the program.
             Prepared::Product => unsafe {
-                self.backend.blas()?.product(step, pointers[0], pointers[1], pointers[4])?;
+                self.backend.blas()?.product(step, told, pointers[0], pointers[1], pointers[4])?;
             },
             // SAFETY: as above.
-            Prepared::Transform(transform) => unsafe { transform.run(pointers[0], pointers[1])? },
+            Prepared::Transform(transform) => unsafe { transform.run(told, pointers[0], pointers[1])? },
         }
         if !action.launches(step) {
             return Ok(());
@@ -109,13 +129,7 @@ impl Stream {
         let mut words = param_words(step);
         // SAFETY: as above, in port order.
         unsafe {
-            ready.function.launch(
-                Told(work, index),
-                launch.blocks,
-                launch.source.threads,
-                &mut words,
-                &mut pointers,
-            )
+            ready.function.launch(told, launch.blocks, launch.source.threads, &mut words, &mut pointers)
         }
     }
 
@@ -130,7 +144,7 @@ impl Stream {
             let turn = device.shared();
             self.launch(work, index)?;
             drop(turn);
-            device.wait(Told(work, index))
+            device.wait(Told::of(work, index))
         })
     }
 
@@ -138,13 +152,15 @@ impl Stream {
     ///
     /// Errors: a lost device. Where steps cannot be captured they are launched one by one, which takes the host longer.
     fn prepare(&mut self, work: &Work) -> Result<()> {
-        if self.replay.is_none() && self.runs > 0 && !self.is_blocking && !self.cannot_capture {
+        if self.replay.is_none() && self.runs > 0 && !self.is_blocking && self.failed_captures < CAPTURES {
             match Replay::capture(&self.backend.device, || self.launch_all(work)) {
                 Ok(replay) => self.replay = Some(replay),
                 Err(lost @ Error::DeviceLost { .. }) => return Err(lost),
                 Err(error) => {
-                    log::warn!("{error}: steps are launched one by one");
-                    self.cannot_capture = true;
+                    if self.failed_captures == 0 {
+                        log::warn!("{error}: steps are launched one by one");
+                    }
+                    self.failed_captures += 1;
                 }
             }
         }
@@ -160,7 +176,7 @@ impl Stream {
     /// The same as things are, without a capture.
     fn put(&mut self, work: &Work) -> Result<()> {
         match &self.replay {
-            Some(replay) => replay.play(Run(work))?,
+            Some(replay) => replay.play(Run { work, is_blocking: self.is_blocking })?,
             None if self.is_blocking => self.launch_one_by_one(work)?,
             None => {
                 let _turn = self.backend.device.shared();
@@ -179,7 +195,7 @@ impl Machine for Stream {
     fn run(&mut self, work: &mut Work) -> Result<()> {
         self.backend.device.enter()?;
         self.start(work)?;
-        self.backend.device.wait(Run(work))
+        self.backend.device.wait(Run { work, is_blocking: self.is_blocking })
     }
 
     // From one event to the next: where the host launches more slowly than the card computes, the time of a step holds that.
@@ -193,8 +209,11 @@ impl Machine for Stream {
                 self.launch(work, index)?;
             }
             moments.push(Event::record(device)?);
+            if self.is_blocking {
+                device.wait(Told::of(work, index))?;
+            }
         }
-        device.wait(Run(work))?;
+        device.wait(Run { work, is_blocking: self.is_blocking })?;
         moments.windows(2).map(|pair| Ok((pair[0].seconds_to(&pair[1])?, None))).collect()
     }
 
@@ -205,7 +224,7 @@ impl Machine for Stream {
         let begin = Event::record(&self.backend.device)?;
         (0..repeats).try_for_each(|_| self.put(work))?;
         let end = Event::record(&self.backend.device)?;
-        self.backend.device.wait(Run(work))?;
+        self.backend.device.wait(Run { work, is_blocking: self.is_blocking })?;
         begin.seconds_to(&end).map(Some)
     }
 
@@ -227,6 +246,5 @@ impl Machine for Stream {
         // before every run are cheaper step by step, and a kernel that they call for the first time is loaded outside a capture.
         self.replay = None;
         self.runs = 0;
-        self.cannot_capture = false;
     }
 }
